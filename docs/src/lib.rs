@@ -1,0 +1,1 @@
+//! The Fuchsine book, whose code blocks run as tests.

@@ -1,0 +1,1 @@
+//! Example driver: serves any block node over the NBD protocol.

@@ -1,0 +1,1 @@
+//! Example driver: a block device held in memory.

@@ -1,0 +1,2 @@
+//! The fuchsine command: run, check and list drivers.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The Fuchsine driver host: registry, node tree, life cycle, manifests.

@@ -1,0 +1,1 @@
+//! Tests across the packages of Fuchsine: promises, real clients, faults, tidy.
