@@ -1,0 +1,82 @@
+//! The one place that knows where the `fuchsine` command is.
+//!
+//! Purpose: a test must never meet a missing or a stale binary, and must not guess a path under the target folder
+//! (its name depends on the profile, the target triple and the environment). So the command is built by Cargo,
+//! once a test process, and Cargo's own machine-readable output says where it is.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+use serde_json::Value;
+
+/// The path of the `fuchsine` command, built from the present sources.
+///
+/// The first call in a process runs Cargo; the others answer from memory. The profile is the one that the tests
+/// themselves were built with.
+///
+/// # Panics
+/// When the build fails or names no executable: no test that needs the command can say anything then.
+pub fn fuchsine() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| build("fuchsine"))
+}
+
+/// Builds `package` and returns the executable that Cargo reports for it.
+fn build(package: &str) -> PathBuf {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
+    cargo.args(["build", "-p", package, "--message-format=json-render-diagnostics"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap_or_else(|error| panic!("cargo cannot be started to build {package}: {error}"));
+    assert!(output.status.success(), "cargo build -p {package} failed: {}", output.status);
+    let messages = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find_map(|message| executable_of(&message, package))
+        .unwrap_or_else(|| panic!("cargo built {package} but named no executable for it"))
+}
+
+/// The executable that one message of Cargo names, if the message is about the binary `name`.
+fn executable_of(message: &Value, name: &str) -> Option<PathBuf> {
+    let target = message.get("target")?;
+    let is_binary = target["kind"].as_array()?.iter().any(|kind| kind == "bin");
+    if message["reason"] != "compiler-artifact" || target["name"] != name || !is_binary {
+        return None;
+    }
+    message["executable"].as_str().map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_artifact_message_of_that_binary_names_the_executable() {
+        let artifact = serde_json::json!({
+            "reason": "compiler-artifact",
+            "target": { "name": "fuchsine", "kind": ["bin"] },
+            "executable": "/somewhere/fuchsine",
+        });
+        assert_eq!(executable_of(&artifact, "fuchsine"), Some(PathBuf::from("/somewhere/fuchsine")));
+        assert_eq!(executable_of(&artifact, "other"), None);
+
+        let library = serde_json::json!({
+            "reason": "compiler-artifact",
+            "target": { "name": "fuchsine", "kind": ["lib"] },
+            "executable": null,
+        });
+        assert_eq!(executable_of(&library, "fuchsine"), None);
+        assert_eq!(executable_of(&serde_json::json!({ "reason": "build-finished" }), "fuchsine"), None);
+    }
+}
