@@ -1,0 +1,106 @@
+//! [`Config`]: what the manifest may say about the device, and what of it makes sense.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::size::ByteSize;
+use crate::store::MAX_SIZE;
+
+/// The smallest and the biggest block size; both are powers of two.
+const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 512..=64 << 10;
+
+/// The driver's table of the manifest, as written there.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Config {
+    pub(crate) size: ByteSize,
+    pub(crate) block_size: ByteSize,
+    pub(crate) image: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { size: ByteSize(64 << 20), block_size: ByteSize(512), image: None }
+    }
+}
+
+/// The shape of the device after the check: `size` is a multiple of `block_size`, and neither is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) size: u64,
+    pub(crate) block_size: u32,
+}
+
+/// A value that the device cannot have; the text names the key and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("`block_size` is {0}: it must be a power of two from 512 bytes to 64 KiB")]
+    BlockSize(ByteSize),
+    #[error("`size` is {0}: it must be at least one block")]
+    Empty(ByteSize),
+    #[error("`size` is {0}: it can be {limit} at most", limit = ByteSize(MAX_SIZE))]
+    TooBig(ByteSize),
+    #[error("`size` is {size}: it must be a multiple of `block_size`, which is {block_size}")]
+    Uneven { size: ByteSize, block_size: ByteSize },
+}
+
+impl Config {
+    /// The device's shape.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the first value that cannot be.
+    pub(crate) fn geometry(&self) -> Result<Geometry, ConfigError> {
+        let (size, block_size) = (self.size.0, self.block_size.0);
+        if !BLOCK_SIZES.contains(&block_size) || !block_size.is_power_of_two() {
+            return Err(ConfigError::BlockSize(self.block_size));
+        }
+        if size == 0 {
+            return Err(ConfigError::Empty(self.size));
+        }
+        if size > MAX_SIZE {
+            return Err(ConfigError::TooBig(self.size));
+        }
+        if !size.is_multiple_of(block_size) {
+            return Err(ConfigError::Uneven { size: self.size, block_size: self.block_size });
+        }
+        Ok(Geometry { size, block_size: block_size as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(json: &str) -> Result<Geometry, String> {
+        serde_json::from_str::<Config>(json).map_err(|e| e.to_string())?.geometry().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn an_empty_table_gives_64_mib_in_blocks_of_512_bytes() {
+        assert_eq!(geometry("{}"), Ok(Geometry { size: 64 << 20, block_size: 512 }));
+    }
+
+    #[test]
+    fn sizes_may_be_numbers_or_texts() {
+        let expected = Ok(Geometry { size: 1 << 30, block_size: 4096 });
+        assert_eq!(geometry(r#"{"size": "1GiB", "block_size": "4KiB"}"#), expected);
+        assert_eq!(geometry(r#"{"size": 1073741824, "block_size": 4096}"#), expected);
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused_by_the_name_of_their_key() {
+        for (json, key) in [
+            (r#"{"block_size": 256}"#, "`block_size`"),
+            (r#"{"block_size": 131072}"#, "`block_size`"),
+            (r#"{"block_size": 1000}"#, "`block_size`"),
+            (r#"{"size": 0}"#, "`size`"),
+            (r#"{"size": "1000TiB"}"#, "`size`"),
+            (r#"{"size": 1000}"#, "multiple of `block_size`"),
+            (r#"{"sise": 1000}"#, "`sise`"),
+        ] {
+            let error = geometry(json).expect_err(json);
+            assert!(error.contains(key), "{json}: {error}");
+        }
+    }
+}
