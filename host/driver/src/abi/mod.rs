@@ -1,0 +1,41 @@
+//! The boundary between a host and its drivers: a table of C functions, and C structs for all that crosses it.
+//!
+//! A driver crate never uses this module; it uses the safe types at the root of the crate, which are built on it. It is
+//! for hosts, and for drivers in other languages. A driver may be linked into the host or loaded as a module with its
+//! own copy of every crate; both talk through the same table, so no Rust type, no thread-local and no panic crosses.
+//!
+//! # How a host implements it
+//! 1. Fill one `static` [`Table`], its header with [`Header::of::<Table>()`](Header::of). Objects behind the opaque
+//!    pointers are the host's: typically `Arc::into_raw` for what is reference counted, `Box::into_raw` for the rest.
+//! 2. Take a [`DriverEntry`], check its header, and for each instance make a context (name, configuration, node, default
+//!    dispatcher).
+//! 3. *Start*: call [`DriverEntry::start`] with the default dispatcher. The hook spawns its future there and tells its
+//!    end through the [`Completion`]; on success the host owns the instance.
+//! 4. *Stop*, after the children are gone: call `prepare_stop` with the default dispatcher and wait for its completion
+//!    (or for a deadline); shut all dispatchers of the driver down and wait for their end; call `stop` with a dispatcher
+//!    of the host's own, because the driver has none left. `stop` consumes the instance. A failed `start` has no
+//!    instance: only the dispatchers are shut down.
+//! 5. Whatever driver code runs (callbacks, polls, drops) may return a [`Panic`]. The module [`host`] has owners for
+//!    the structs that a host receives; they call each exactly once and turn a report into a panic on the host's own
+//!    side, where its runtime catches it and applies its policy.
+//!
+//! # Invariants that the unsafe code in this folder keeps
+//! - Every owned pointer is held by exactly one Rust value, which gives it back in its `Drop`.
+//! - The table is attached before the first safe handle exists, and never replaced ([`attach`]).
+//! - Every function that the host may call is a trampoline that catches panics; none unwinds.
+//! - A closure or future crosses the boundary only if it is `Send + 'static`.
+
+#![allow(unsafe_code, reason = "the C boundary; each file states what it relies on")]
+
+mod calls;
+mod entry;
+pub mod host;
+mod parts;
+mod table;
+mod types;
+
+pub use calls::*;
+pub use entry::{ConfigKey, ConfigKind, DriverEntry};
+pub use parts::*;
+pub use table::Table;
+pub use types::*;
