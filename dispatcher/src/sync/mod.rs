@@ -1,0 +1,50 @@
+//! Threads, locks, atomics and raw memory as the rest of the crate sees them, and the small structures built
+//! right on top of them.
+//!
+//! Everything that could let two threads meet comes from here, so that a model checker sees all of it:
+//!
+//! | build | locks | atomics, cells, threads |
+//! |---|---|---|
+//! | normal | `parking_lot` | `std` |
+//! | `--cfg loom` | `loom`, exhaustive within a preemption bound | `loom` |
+//! | `--cfg shuttle` | `shuttle`, random schedules | `shuttle` |
+//!
+//! The face is the same on all three: `lock()` gives the guard (a panicking holder does not poison), a condition
+//! variable borrows the guard, threads are named when spawned, and raw shared memory is reached only through
+//! [`UnsafeCell::with`] and [`UnsafeCell::with_mut`]. What the models do not cover: the fairness of `parking_lot`, timeouts
+//! (a modelled wait with a deadline never times out), and `Weak` under loom, which has none.
+//!
+//! `clippy.toml` points from the standard names to these.
+
+mod completion;
+mod inbox;
+mod small_fn;
+
+#[cfg(any(loom, shuttle))]
+mod modelled;
+#[cfg(not(any(loom, shuttle)))]
+mod native;
+
+#[cfg(all(test, loom))]
+mod loom_completion;
+#[cfg(all(test, loom))]
+mod loom_inbox;
+
+#[cfg(any(loom, shuttle))]
+pub(crate) use modelled::*;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use native::*;
+
+pub(crate) use completion::Completion;
+pub(crate) use inbox::{Chain, Inbox, Pushed};
+pub(crate) use small_fn::SmallFn;
+
+/// How a wait with a deadline ended.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    /// Somebody notified, or the wait ended for no reason; look at the condition again.
+    Notified,
+    /// The deadline passed.
+    TimedOut,
+}
