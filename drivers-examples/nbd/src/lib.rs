@@ -1,1 +1,3 @@
 //! Example driver: serves any block node over the NBD protocol.
+
+mod protocol;
