@@ -1,0 +1,118 @@
+//! What is wrong with a configuration, where, and what to do: [`Diagnostic`] and the list of them that a check returns.
+
+use std::fmt;
+
+use super::source::Place;
+
+/// One thing that is wrong with a configuration.
+///
+/// Displays as one line, `file:line:column: message`; [`render`](Diagnostic::render) adds the line itself with the
+/// place marked, and the help.
+#[derive(Debug, Clone)]
+pub struct Diagnostic {
+    message: String,
+    place: Option<Place>,
+    help: Vec<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn at(place: Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), place: Some(place), help: Vec::new() }
+    }
+
+    pub(crate) fn general(message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), place: None, help: Vec::new() }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help.push(help.into());
+        self
+    }
+
+    /// What is wrong, in one sentence, with the suggestion if there is one.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where, unless the whole configuration is meant (a file that cannot be read, say).
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// What to do, one sentence each.
+    pub fn helps(&self) -> &[String] {
+        &self.help
+    }
+
+    /// The message with the line that it is about, as a compiler shows it. Ends without a line break.
+    pub fn render(&self) -> String {
+        let mut out = format!("error: {}", self.message);
+        let Some(place) = &self.place else {
+            for help in &self.help {
+                out.push_str(&format!("\n  = help: {help}"));
+            }
+            return out;
+        };
+        let line = place.excerpt();
+        let number = line.number.to_string();
+        let margin = " ".repeat(number.len());
+        // Tabs stay tabs in front of the marks, so that those stand below what they mark whatever a tab's width is.
+        let indent: String = line.text.chars().take(line.before).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        out.push_str(&format!("\n{margin}--> {place}\n{margin} |\n{number} | {}", line.text));
+        out.push_str(&format!("\n{margin} | {indent}{}", "^".repeat(line.marked)));
+        for help in &self.help {
+            out.push_str(&format!("\n{margin} = help: {help}"));
+        }
+        out
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of its text; never empty.
+#[derive(Debug, Clone)]
+pub struct ManifestError(Vec<Diagnostic>);
+
+impl ManifestError {
+    /// `Ok(value)` if nothing was found, else the error.
+    pub(crate) fn unless_empty<T>(diagnostics: Vec<Diagnostic>, value: T) -> Result<T, ManifestError> {
+        if diagnostics.is_empty() { Ok(value) } else { Err(ManifestError(diagnostics)) }
+    }
+
+    /// The diagnostics.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.0
+    }
+
+    /// All diagnostics as a compiler shows them, with an empty line between them.
+    pub fn render(&self) -> String {
+        self.0.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+impl From<Diagnostic> for ManifestError {
+    fn from(diagnostic: Diagnostic) -> Self {
+        ManifestError(vec![diagnostic])
+    }
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, diagnostic) in self.0.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            diagnostic.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ManifestError {}

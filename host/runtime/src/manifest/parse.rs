@@ -1,0 +1,331 @@
+//! Text to [`Manifest`].
+//!
+//! The table tree of the `toml` crate is walked by hand rather than deserialised: that finds every mistake in one go,
+//! keeps the place of each key and value for later checks, and allows a suggestion for each unknown key.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Diagnostic, ManifestError};
+use super::source::{Place, Source};
+use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
+use super::suggest::{did_you_mean, list};
+
+/// A manifest is written by hand; what is larger is something else, given by mistake.
+const MAX_BYTES: u64 = 1 << 20;
+
+const TOP_KEYS: &[&str] = &["host", "log", "drivers"];
+const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms"];
+const LOG_KEYS: &[&str] = &["level", "format"];
+const DRIVER_KEYS: &[&str] = &["driver", "bind", "config"];
+
+const MAX_THREADS: i64 = 1024;
+const MAX_STOP_TIMEOUT_MS: i64 = 24 * 60 * 60 * 1000;
+
+impl Manifest {
+    /// Reads and parses the manifest at `path`.
+    ///
+    /// # Errors
+    /// All that is wrong with it, or the one reason why it cannot be read.
+    pub fn load(path: &Path) -> Result<Manifest, ManifestError> {
+        Manifest::parse(read(path)?)
+    }
+
+    /// Parses a manifest.
+    ///
+    /// # Errors
+    /// All that is wrong with it, in the order of the text.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_host::{Manifest, Source};
+    ///
+    /// let error = Manifest::parse(Source::named("example", "[drivers.disk]\ndirver = \"ramdisk\"\n")).unwrap_err();
+    /// assert_eq!(error.to_string(), "example:2:1: unknown key `dirver` in driver `disk`; did you mean `driver`?");
+    /// ```
+    pub fn parse(source: Source) -> Result<Manifest, ManifestError> {
+        let text = source.clone();
+        let (root, syntax) = DeTable::parse_recoverable(text.text());
+        let mut reader = Reader { source: source.clone(), diagnostics: Vec::new() };
+        for error in &syntax {
+            let place = source.place(error.span().unwrap_or(0..0));
+            reader.diagnostics.push(Diagnostic::at(place, error.message().trim_end()));
+        }
+        if !reader.diagnostics.is_empty() {
+            // What a parser recovers after a syntax error is a guess; complaints about a guess would only confuse.
+            return Err(ManifestError::unless_empty(reader.diagnostics, ()).expect_err("there are diagnostics"));
+        }
+        let manifest = reader.manifest(root.get_ref());
+        reader.diagnostics.sort_by_key(|diagnostic| diagnostic.place().map(|place| (place.line(), place.column())));
+        ManifestError::unless_empty(reader.diagnostics, manifest)
+    }
+}
+
+fn read(path: &Path) -> Result<Source, ManifestError> {
+    let fail = |why: String| Diagnostic::general(format!("cannot read manifest `{}`: {why}", path.display()));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| fail(error.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(fail(format!("it is larger than {} KiB, so it is no manifest", MAX_BYTES / 1024)).into());
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1;
+        fail(format!("line {line} is not UTF-8 text"))
+    })?;
+    Ok(Source::file(path, text))
+}
+
+struct Reader {
+    source: Source,
+    diagnostics: Vec<Diagnostic>,
+}
+
+type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
+
+impl Reader {
+    fn manifest(&mut self, root: &DeTable<'_>) -> Manifest {
+        let mut manifest = Manifest {
+            source: self.source.clone(),
+            threads: None,
+            stop_timeout: Manifest::DEFAULT_STOP_TIMEOUT,
+            log: LogSettings::default(),
+            drivers: Vec::new(),
+        };
+        self.refuse_unknown(root, TOP_KEYS, "the manifest");
+        if let Some(host) = self.subtable(root, "host") {
+            self.refuse_unknown(host, HOST_KEYS, "`[host]`");
+            manifest.threads = self.integer(host, "threads", 1..MAX_THREADS + 1).map(|threads| threads as usize);
+            if let Some(ms) = self.integer(host, "stop_timeout_ms", 1..MAX_STOP_TIMEOUT_MS + 1) {
+                manifest.stop_timeout = Duration::from_millis(ms as u64);
+            }
+        }
+        if let Some(log) = self.subtable(root, "log") {
+            self.refuse_unknown(log, LOG_KEYS, "`[log]`");
+            manifest.log.level = self.string(log, "level").map(|(level, _)| level.to_owned());
+            manifest.log.format = self.log_format(log);
+        }
+        if let Some(drivers) = self.subtable(root, "drivers") {
+            manifest.drivers = in_text_order(drivers).into_iter().filter_map(|entry| self.driver(entry)).collect();
+        }
+        if manifest.drivers.is_empty() && self.diagnostics.is_empty() {
+            let place = self.source.place(0..0);
+            let help = "add a table such as `[drivers.ramdisk]`; `fuchsine drivers` lists what there is";
+            self.diagnostics.push(Diagnostic::at(place, "the manifest names no driver").help(help));
+        }
+        manifest
+    }
+
+    fn driver(&mut self, (key, value): Entry<'_, '_>) -> Option<DriverSpec> {
+        let name = key.get_ref().as_ref();
+        let name_place = self.source.place(key.span());
+        if !is_name(name) {
+            let message = format!("`{name}` cannot name a driver: letters, digits, `-` and `_` are allowed");
+            self.diagnostics.push(Diagnostic::at(name_place, message));
+            return None;
+        }
+        let table = self.as_table(value, &format!("drivers.{name}"))?;
+        self.refuse_unknown_in_driver(table, name);
+        let (driver, driver_place) = match self.string(table, "driver") {
+            Some((driver, span)) => (driver.to_owned(), self.source.place(span)),
+            None => (name.to_owned(), name_place.clone()),
+        };
+        let bind = self.subtable(table, "bind").map(|bind| self.bind(bind));
+        let config = self.subtable(table, "config").map(|config| self.config(config)).unwrap_or_default();
+        Some(DriverSpec { name: name.to_owned(), name_place, driver, driver_place, bind, config })
+    }
+
+    fn bind(&mut self, table: &DeTable<'_>) -> Vec<(String, String)> {
+        let mut properties = Vec::new();
+        for (key, value) in in_text_order(table) {
+            match property_text(value.get_ref()) {
+                Some(text) => properties.push((key.get_ref().to_string(), text)),
+                None => self.expected(value, &format!("property `{}`", key.get_ref()), "a string, integer or boolean"),
+            }
+        }
+        properties
+    }
+
+    fn config(&mut self, table: &DeTable<'_>) -> BTreeMap<String, Setting> {
+        let mut config = BTreeMap::new();
+        for (key, value) in table {
+            match to_json(value) {
+                Ok(json) => {
+                    let setting = Setting {
+                        value: json,
+                        key_place: self.source.place(key.span()),
+                        value_place: self.source.place(value.span()),
+                        bare: None,
+                    };
+                    config.insert(key.get_ref().to_string(), setting);
+                }
+                Err((span, why)) => self.diagnostics.push(Diagnostic::at(self.source.place(span), why)),
+            }
+        }
+        config
+    }
+
+    fn log_format(&mut self, table: &DeTable<'_>) -> Option<LogFormat> {
+        let (format, span) = self.string(table, "format")?;
+        match format {
+            "text" => Some(LogFormat::Text),
+            "json" => Some(LogFormat::Json),
+            other => {
+                let hint = did_you_mean(other, ["text", "json"]);
+                let message = format!("unknown log format `{other}`{hint}");
+                self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help("`text` or `json`"));
+                None
+            }
+        }
+    }
+
+    // What the tables above are read with.
+
+    fn refuse_unknown(&mut self, table: &DeTable<'_>, known: &[&str], whose: &str) {
+        for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+            self.unknown(key.span(), key.get_ref(), known, whose, &format!("known keys: {}", list_of(known)));
+        }
+    }
+
+    fn refuse_unknown_in_driver(&mut self, table: &DeTable<'_>, name: &str) {
+        for key in table.keys().filter(|key| !DRIVER_KEYS.contains(&key.get_ref().as_ref())) {
+            let help = format!("known keys: {}; what the driver understands goes into `config`", list_of(DRIVER_KEYS));
+            self.unknown(key.span(), key.get_ref(), DRIVER_KEYS, &format!("driver `{name}`"), &help);
+        }
+    }
+
+    fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str], whose: &str, help: &str) {
+        let message = format!("unknown key `{key}` in {whose}{}", did_you_mean(key, known.iter().copied()));
+        self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help(help));
+    }
+
+    fn expected(&mut self, value: &Spanned<DeValue<'_>>, what: &str, kind: &str) {
+        let found = value.get_ref().type_str();
+        let message = format!("{what} must be {kind}, and this is {} {found}", article(found));
+        self.diagnostics.push(Diagnostic::at(self.source.place(value.span()), message));
+    }
+
+    fn as_table<'a, 'i>(&mut self, value: &'a Spanned<DeValue<'i>>, what: &str) -> Option<&'a DeTable<'i>> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.expected(value, &format!("`{what}`"), "a table");
+        }
+        table
+    }
+
+    fn subtable<'a, 'i>(&mut self, table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
+        self.as_table(table.get(key)?, key)
+    }
+
+    fn string<'a>(&mut self, table: &'a DeTable<'_>, key: &str) -> Option<(&'a str, Range<usize>)> {
+        let value = table.get(key)?;
+        let text = value.get_ref().as_str();
+        if text.is_none() {
+            self.expected(value, &format!("`{key}`"), "a string");
+        }
+        Some((text?, value.span()))
+    }
+
+    fn integer(&mut self, table: &DeTable<'_>, key: &str, range: Range<i64>) -> Option<i64> {
+        let value = table.get(key)?;
+        let Some(integer) = value.get_ref().as_integer() else {
+            self.expected(value, &format!("`{key}`"), "an integer");
+            return None;
+        };
+        let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|n| range.contains(n));
+        if number.is_none() {
+            let message = format!("`{key}` must lie between {} and {}", range.start, range.end - 1);
+            self.diagnostics.push(Diagnostic::at(self.source.place(value.span()), message));
+        }
+        number
+    }
+}
+
+fn list_of(known: &[&str]) -> String {
+    list(known.iter().copied())
+}
+
+/// The entries of a table in the order in which they were written; the parser keeps them by name.
+fn in_text_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<Entry<'a, 'i>> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// Whether `name` may name a driver: it must be possible to say it in `--set NAME.KEY=VALUE`.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+pub(crate) fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+/// The text by which a property is compared. Numbers in any notation are equal if they are the same number.
+fn property_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Boolean(truth) => Some(truth.to_string()),
+        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n.to_string()),
+        _ => None,
+    }
+}
+
+/// The value as JSON, which is how configuration reaches a driver.
+///
+/// # Errors
+/// The place and the reason, for numbers that JSON cannot hold.
+pub(crate) fn to_json(value: &Spanned<DeValue<'_>>) -> Result<serde_json::Value, (Range<usize>, String)> {
+    use serde_json::Value;
+    let unfit = |what: &str| (value.span(), format!("{what} cannot be handed to a driver"));
+    Ok(match value.get_ref() {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Boolean(truth) => Value::Bool(*truth),
+        DeValue::Datetime(time) => Value::String(time.to_string()),
+        DeValue::Integer(n) => match i64::from_str_radix(n.as_str(), n.radix()) {
+            Ok(n) => Value::from(n),
+            Err(_) => match u64::from_str_radix(n.as_str(), n.radix()) {
+                Ok(n) => Value::from(n),
+                Err(_) => return Err(unfit("an integer of more than 64 bits")),
+            },
+        },
+        DeValue::Float(n) => {
+            let number = n.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+            Value::Number(number.ok_or_else(|| unfit("a number that is not finite"))?)
+        }
+        DeValue::Array(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
+        DeValue::Table(table) => {
+            let entries = table.iter().map(|(key, value)| Ok((key.get_ref().to_string(), to_json(value)?)));
+            Value::Object(entries.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+/// Where a `--set` argument's own text is a setting.
+pub(crate) fn override_setting(source: &Source, key: Range<usize>, value: Range<usize>) -> Result<Setting, Diagnostic> {
+    let place = |span: Range<usize>| -> Place { source.place(span) };
+    let text = &source.text()[value.clone()];
+    let setting = |json| Setting {
+        value: json,
+        key_place: place(key.clone()),
+        value_place: place(value.clone()),
+        bare: Some(text.to_owned()),
+    };
+    let shifted = |span: Range<usize>| place(value.start + span.start..value.start + span.end);
+    match DeValue::parse(text) {
+        Ok(parsed) => to_json(&parsed).map(setting).map_err(|(span, why)| Diagnostic::at(shifted(span), why)),
+        // What begins like a TOML value was meant as one, so its mistake is worth telling; the rest is a bare string.
+        Err(error) if text.starts_with(['"', '\'', '[', '{']) => {
+            let message = format!("this is no TOML value: {}", error.message().trim_end());
+            Err(Diagnostic::at(shifted(error.span().unwrap_or(0..text.len())), message))
+        }
+        Err(_) => Ok(setting(serde_json::Value::String(text.to_owned()))),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a manifest says, after parsing and before any driver is known: [`Manifest`] and its parts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::source::{Place, Source};
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The `[log]` table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    /// A level or a filter such as `info,nbd=debug`; `None` leaves it to the command.
+    pub level: Option<String>,
+    /// The format; `None` leaves it to the command.
+    pub format: Option<LogFormat>,
+}
+
+/// A manifest: which drivers to run, on which nodes, with what configuration.
+///
+/// [`Manifest::parse`] checks all that the text alone can tell; [`Manifest::plan`] checks it against the drivers that
+/// exist. The format is described in the book's reference, and in short:
+///
+/// ```toml
+/// [host]
+/// threads = 2                    # of the pool; default: one a processor, at least 2
+/// stop_timeout_ms = 10000        # for all drivers together
+///
+/// [log]
+/// level = "info"
+/// format = "text"                # or "json"
+///
+/// [drivers.disk]                 # the name that messages and --set use
+/// driver = "ramdisk"             # which driver; default: the one of the same name
+/// config = { size = "64MiB" }    # what that driver understands (`fuchsine drivers` lists it)
+///
+/// [drivers.nbd]
+/// bind = { protocol = "block" }  # start one on each node with all these properties; default: the driver's own rule
+/// ```
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    pub(crate) source: Source,
+    pub(crate) threads: Option<usize>,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) log: LogSettings,
+    pub(crate) drivers: Vec<DriverSpec>,
+}
+
+/// One `[drivers.NAME]` table.
+#[derive(Debug, Clone)]
+pub(crate) struct DriverSpec {
+    pub(crate) name: String,
+    pub(crate) name_place: Place,
+    /// The name of the driver to run, and where it was said.
+    pub(crate) driver: String,
+    pub(crate) driver_place: Place,
+    /// Properties that a node must have; `None`: what the driver itself asks for.
+    pub(crate) bind: Option<Vec<(String, String)>>,
+    pub(crate) config: BTreeMap<String, Setting>,
+}
+
+/// One value of a driver's configuration, with where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting {
+    pub(crate) value: serde_json::Value,
+    pub(crate) key_place: Place,
+    pub(crate) value_place: Place,
+    /// The text of a `--set` value, which may stand for itself where the key takes a string.
+    pub(crate) bare: Option<String>,
+}
+
+impl Manifest {
+    pub(crate) const DEFAULT_STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// The built-in manifest: `ramdisk` of 64 MiB, and `nbd` which serves it on `127.0.0.1:10809`.
+    ///
+    /// # Panics
+    /// Never in a build whose tests passed: they parse it.
+    pub fn built_in() -> Manifest {
+        let source = Source::named("built-in manifest", include_str!("default.toml"));
+        Manifest::parse(source).expect("the built-in manifest is valid")
+    }
+
+    /// Where the manifest came from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The number of pool threads asked for; `None`: the runtime's default.
+    pub fn threads(&self) -> Option<usize> {
+        self.threads
+    }
+
+    /// How long stopping may take, all drivers together.
+    pub fn stop_timeout(&self) -> Duration {
+        self.stop_timeout
+    }
+
+    /// The `[log]` table.
+    pub fn log(&self) -> &LogSettings {
+        &self.log
+    }
+
+    /// The names of the drivers, in the order of the manifest.
+    pub fn driver_names(&self) -> impl Iterator<Item = &str> {
+        self.drivers.iter().map(|driver| driver.name.as_str())
+    }
+}

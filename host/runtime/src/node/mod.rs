@@ -1,0 +1,11 @@
+//! Nodes: what drivers bind to and what they publish. Pure data; who runs where is the business of `supervisor`.
+
+mod properties;
+mod removal;
+mod tree;
+
+pub(crate) use properties::BindRule;
+pub use properties::Properties;
+pub(crate) use removal::{DriverPresence, Duty, Removal};
+pub(crate) use tree::{AddError, Binding, NodeTree};
+pub use tree::NodeId;

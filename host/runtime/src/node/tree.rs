@@ -1,0 +1,250 @@
+//! The tree of nodes: names, properties, who is bound where, and what is leaving.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::properties::Properties;
+use super::removal::Removal;
+use crate::life_cycle::InstanceId;
+
+/// One node. Ids are never used twice, so an old one finds nothing rather than another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u64);
+
+/// Who is bound to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binding {
+    /// Nobody yet; the node is offered to drivers.
+    Unbound,
+    /// This driver instance.
+    Bound(InstanceId),
+    /// A driver failed here. The node is kept, and offered to nobody.
+    Quarantined,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    /// The root has none.
+    pub(crate) parent: Option<NodeId>,
+    /// In the order in which they were added.
+    pub(crate) children: Vec<NodeId>,
+    pub(crate) properties: Properties,
+    pub(crate) binding: Binding,
+    pub(crate) removal: Removal,
+}
+
+/// Why a node was not added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AddError {
+    #[error("`{0}` cannot name a node: it must have 1 to 64 characters, none of them `/` or a control character")]
+    BadName(String),
+    #[error("there is a child node `{0}` already")]
+    Exists(String),
+    #[error("the child node `{0}` is still being removed; add it again once that is done")]
+    Leaving(String),
+    #[error("the node above is gone or being removed")]
+    ParentLeaving,
+}
+
+/// All nodes. The root always exists until it is removed, and bears no driver.
+#[derive(Debug)]
+pub(crate) struct NodeTree {
+    nodes: BTreeMap<NodeId, Node>,
+    root: NodeId,
+    next: u64,
+}
+
+impl NodeTree {
+    pub(crate) const MAX_NAME: usize = 64;
+
+    pub(crate) fn new() -> NodeTree {
+        let root = NodeId(0);
+        let node = Node {
+            name: String::new(),
+            parent: None,
+            children: Vec::new(),
+            properties: Properties::default(),
+            binding: Binding::Unbound,
+            removal: Removal::Running,
+        };
+        NodeTree { nodes: BTreeMap::from([(root, node)]), root, next: 1 }
+    }
+
+    pub(crate) fn root(&self) -> NodeId {
+        self.root
+    }
+
+    pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(&id)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// All nodes that are left, parents before children.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().map(|(&id, node)| (id, node))
+    }
+
+    /// Adds a node below `parent`. The property `name` is the node's name, unless another value is given for it.
+    pub(crate) fn add(&mut self, parent: NodeId, name: &str, properties: Properties) -> Result<NodeId, AddError> {
+        let bad = name.is_empty()
+            || name.chars().count() > Self::MAX_NAME
+            || name.chars().any(|c| c == '/' || c.is_control());
+        if bad {
+            return Err(AddError::BadName(name.to_owned()));
+        }
+        let above = self.nodes.get(&parent).filter(|node| !node.removal.is_leaving()).ok_or(AddError::ParentLeaving)?;
+        if let Some(sibling) = above.children.iter().filter_map(|id| self.nodes.get(id)).find(|node| node.name == name) {
+            let leaving = sibling.removal.is_leaving();
+            return Err(if leaving { AddError::Leaving } else { AddError::Exists }(name.to_owned()));
+        }
+        let id = NodeId(self.next);
+        self.next += 1;
+        let mut properties = properties;
+        properties.add_default("name", name);
+        let node = Node {
+            name: name.to_owned(),
+            parent: Some(parent),
+            children: Vec::new(),
+            properties,
+            binding: Binding::Unbound,
+            removal: Removal::Running,
+        };
+        self.nodes.insert(id, node);
+        self.nodes.get_mut(&parent).expect("looked up above").children.push(id);
+        Ok(id)
+    }
+
+    /// Takes a node out; returns its parent.
+    ///
+    /// # Panics
+    /// If the node has children: those go first.
+    pub(crate) fn take_out(&mut self, id: NodeId) -> Option<NodeId> {
+        let node = self.nodes.remove(&id)?;
+        assert!(node.children.is_empty(), "the node `{}` was removed before its children", node.name);
+        if let Some(parent) = node.parent.and_then(|parent| self.nodes.get_mut(&parent)) {
+            parent.children.retain(|&child| child != id);
+        }
+        node.parent
+    }
+
+    /// The node and all below it, parents before children, and of siblings the newest first.
+    pub(crate) fn subtree(&self, id: NodeId) -> Vec<NodeId> {
+        let mut found = Vec::new();
+        let mut to_visit = vec![id];
+        while let Some(id) = to_visit.pop() {
+            if let Some(node) = self.nodes.get(&id) {
+                found.push(id);
+                to_visit.extend(&node.children);
+            }
+        }
+        found
+    }
+
+    /// The names from below the root down to the node: `/ramdisk/block`. The root is `/`.
+    pub(crate) fn path(&self, id: NodeId) -> NodePath {
+        let mut names = Vec::new();
+        let mut at = self.nodes.get(&id);
+        while let Some(node) = at {
+            names.push(node.name.clone());
+            at = node.parent.and_then(|parent| self.nodes.get(&parent));
+        }
+        names.pop();
+        names.reverse();
+        NodePath(names)
+    }
+}
+
+/// Where a node stands, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodePath(Vec<String>);
+
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("/");
+        }
+        self.0.iter().try_for_each(|name| write!(f, "/{name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(tree: &mut NodeTree, parent: NodeId, name: &str) -> NodeId {
+        tree.add(parent, name, Properties::default()).unwrap()
+    }
+
+    #[test]
+    fn names_are_unique_among_siblings_only() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        let again = tree.add(tree.root(), "disk", Properties::default());
+        assert_eq!(again, Err(AddError::Exists("disk".into())));
+        let below = add(&mut tree, disk, "disk");
+        assert_eq!(tree.path(below).to_string(), "/disk/disk");
+        assert_eq!(tree.path(tree.root()).to_string(), "/");
+    }
+
+    #[test]
+    fn a_name_is_free_again_once_its_node_is_out_and_not_before() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        assert!(tree.get_mut(disk).unwrap().removal.mark());
+        assert_eq!(tree.add(NodeId(0), "disk", Properties::default()), Err(AddError::Leaving("disk".into())));
+        assert_eq!(tree.take_out(disk), Some(NodeId(0)));
+        assert_ne!(add(&mut tree, NodeId(0), "disk"), disk);
+    }
+
+    #[test]
+    fn nothing_is_added_below_a_node_that_leaves_or_is_gone() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        assert!(tree.get_mut(disk).unwrap().removal.mark());
+        assert_eq!(tree.add(disk, "part", Properties::default()), Err(AddError::ParentLeaving));
+        tree.take_out(disk);
+        assert_eq!(tree.add(disk, "part", Properties::default()), Err(AddError::ParentLeaving));
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        let mut tree = NodeTree::new();
+        for name in ["", "a/b", "a\nb", &"x".repeat(NodeTree::MAX_NAME + 1)] {
+            assert_eq!(tree.add(NodeId(0), name, Properties::default()), Err(AddError::BadName(name.to_owned())));
+        }
+        assert!(tree.add(NodeId(0), &"x".repeat(NodeTree::MAX_NAME), Properties::default()).is_ok());
+    }
+
+    #[test]
+    fn a_node_can_be_matched_by_its_name() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        assert_eq!(tree.get(disk).unwrap().properties.get("name"), Some("disk"));
+    }
+
+    #[test]
+    fn a_subtree_lists_parents_first_and_the_newest_sibling_first() {
+        let mut tree = NodeTree::new();
+        let (a, b) = (add(&mut tree, NodeId(0), "a"), add(&mut tree, NodeId(0), "b"));
+        let a1 = add(&mut tree, a, "1");
+        assert_eq!(tree.subtree(tree.root()), [tree.root(), b, a, a1]);
+        assert_eq!(tree.subtree(a), [a, a1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "before its children")]
+    fn a_node_does_not_go_before_its_children() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        add(&mut tree, disk, "part");
+        tree.take_out(disk);
+    }
+}
