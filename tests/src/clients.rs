@@ -11,8 +11,13 @@ use std::{
 };
 
 /// The Debian package that each client comes from.
-const PACKAGES: &[(&str, &str)] =
-    &[("qemu-img", "qemu-utils"), ("qemu-io", "qemu-utils"), ("socat", "socat"), ("valgrind", "valgrind")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
+    ("qemu-nbd", "qemu-utils"),
+    ("socat", "socat"),
+    ("valgrind", "valgrind"),
+];
 
 /// Set (to anything) where every client has to be there.
 pub const REQUIRE: &str = "FUCHSINE_REQUIRE_CLIENTS";

@@ -9,7 +9,9 @@
 //! - [`clients`] finds programs that are not ours (`qemu-io` and the like) and skips loudly without them;
 //! - [`nbd`] is a small NBD client of our own, written from the protocol and not from the driver's code, which
 //!   can also say what no decent client says;
-//! - [`random`] is a seeded generator, so that every failing run can be repeated.
+//! - [`random`] is a seeded generator, so that every failing run can be repeated;
+//! - [`source`] is the workspace's own text, for the rules in `tidy.rs`;
+//! - [`summary`] reads the numbers that a host gives when it has stopped.
 //!
 //! Invariants: a process that a test started has ended when the guard for it is dropped, whatever the test did.
 //! No helper asserts on time; limits such as [`process::HANG_LIMIT`] only turn a hang into a failure.
@@ -20,3 +22,5 @@ pub mod host;
 pub mod nbd;
 pub mod process;
 pub mod random;
+pub mod source;
+pub mod summary;

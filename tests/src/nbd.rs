@@ -76,6 +76,10 @@ pub const FLAG_FUA: u16 = 1;
 pub const EINVAL: u32 = 22;
 /// Reply error: past the end of the device.
 pub const ENOSPC: u32 = 28;
+/// Reply error: longer than the server takes.
+pub const EOVERFLOW: u32 = 75;
+/// Reply error: the command is not known.
+pub const ENOTSUP: u32 = 95;
 
 /// Where a server listens and what it exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
