@@ -2,7 +2,4 @@
 
 mod config;
 mod image;
-mod size;
 mod store;
-
-pub use size::{ByteSize, ParseSizeError};
