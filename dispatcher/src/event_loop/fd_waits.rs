@@ -1,0 +1,164 @@
+//! `FdWaits`: who waits on which descriptor, and what the kernel has been told about it.
+//!
+//! 1. Arming a wait registers the descriptor, or registers it anew, for the union of all interests in it. Either looks at the
+//!    level, so what is ready already comes back as an event. Each time the registration gets a new *generation*, which is
+//!    part of its token: an event from before is recognized as stale and ignored, and what it said is said again.
+//! 2. An event takes out the waits that it concerns. The registration stays, as it will most likely be armed again.
+//! 3. An event that concerns nobody ends the registration, or narrows it to what is still waited for. So a descriptor on
+//!    which nobody waits costs one event at most.
+//!
+//! A descriptor may be closed at any time, and its number used again. The kernel forgets a registration with the last
+//! descriptor of its file; when a wait is armed on the number again, the kernel answers that it knows nothing of it, and the
+//! registration is made from scratch. Waits that were armed on the old file are told of an error then. (Should the old
+//! file live on under another number, its registration cannot be reached any more; its events carry an old generation.)
+//!
+//! The table is cut into shards by number, each under its own lock. Nobody is called with a lock held.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use rustix::io::Errno;
+
+use crate::event_loop::source::WaitRefused;
+use crate::event_loop::wait_list::{Wait, WaitList};
+use crate::sync::Mutex;
+use crate::sys::kernel::{Registrar, Ticket};
+use crate::sys::{Interest, Readiness};
+
+/// A power of two, so that the shard of a descriptor is a mask away.
+const SHARDS: usize = 8;
+
+/// What a wait is told whose descriptor was closed under it.
+pub(crate) const LOST: Readiness = Readiness::ERROR.and(Readiness::HANGUP);
+
+/// The waits on all descriptors of one reactor.
+pub(crate) struct FdWaits {
+    registrar: Registrar,
+    /// Descriptor `fd` is entry `fd / SHARDS` of shard `fd % SHARDS`.
+    shards: [Mutex<Vec<Entry>>; SHARDS],
+}
+
+/// One descriptor number.
+#[derive(Default)]
+struct Entry {
+    waits: WaitList,
+    generation: u32,
+    /// Whether the kernel has a registration of ours for this number, as far as we know.
+    registered: bool,
+}
+
+impl Entry {
+    /// The ticket for the next change of the registration; it counts only once [`Entry::registered_as`] says so.
+    fn next_ticket(&self, fd: RawFd) -> Ticket {
+        Ticket { fd, generation: self.generation.wrapping_add(1) }
+    }
+
+    fn registered_as(&mut self, ticket: Ticket) {
+        self.generation = ticket.generation;
+        self.registered = true;
+    }
+}
+
+impl FdWaits {
+    pub(crate) fn new(registrar: Registrar) -> Self {
+        FdWaits { registrar, shards: std::array::from_fn(|_| Mutex::new(Vec::new())) }
+    }
+
+    /// Arms a wait. On success returns the waits that turned out to be on a file which has been closed meanwhile; they are
+    /// to be told of an error.
+    ///
+    /// # Errors
+    /// What the kernel says of the descriptor; nothing has changed then.
+    pub(crate) fn begin(&self, fd: BorrowedFd<'_>, wait: Wait) -> Result<Vec<Wait>, WaitRefused> {
+        let fd = fd.as_raw_fd();
+        let (shard, at) = place(fd);
+        let mut entries = self.shards[shard].lock();
+        if entries.len() <= at {
+            entries.resize_with(at + 1, Entry::default);
+        }
+        let entry = &mut entries[at];
+        let union = entry.waits.interest() | wait.interest;
+        let ticket = entry.next_ticket(fd);
+        let mut orphans = Vec::new();
+        let registered = if entry.registered { self.registrar.modify(ticket, union) } else { Err(unknown()) };
+        if let Err(error) = registered {
+            if Errno::from_io_error(&error) == Some(Errno::NOENT) {
+                self.register(ticket, wait.interest)?;
+                orphans = entry.waits.take_all();
+            } else {
+                return Err(refusal(error));
+            }
+        }
+        entry.registered_as(ticket);
+        entry.waits.add(wait);
+        Ok(orphans)
+    }
+
+    /// Makes a registration from scratch. The kernel may still have one of a file that came back under its old number.
+    fn register(&self, ticket: Ticket, interest: Interest) -> Result<(), WaitRefused> {
+        match self.registrar.add(ticket, interest) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::EXIST) => self.registrar.modify(ticket, interest),
+            done => done,
+        }
+        .map_err(refusal)
+    }
+
+    /// Disarms a wait, if it is still armed. The registration stays until an event shows that nobody waits for it.
+    pub(crate) fn cancel(&self, fd: RawFd, serial: u64) -> Option<Wait> {
+        let (shard, at) = place(fd);
+        self.shards[shard].lock().get_mut(at)?.waits.remove(serial)
+    }
+
+    /// Takes out those whom an event concerns and gives each to `each`, which only puts it aside.
+    pub(crate) fn on_event(&self, ticket: Ticket, ready: Readiness, mut each: impl FnMut(Wait, Readiness)) {
+        let (shard, at) = place(ticket.fd);
+        let mut entries = self.shards[shard].lock();
+        let Some(entry) = entries.get_mut(at).filter(|entry| entry.generation == ticket.generation) else {
+            return;
+        };
+        let mut concerned = false;
+        entry.waits.take_concerned(ready).for_each(|wait| {
+            concerned = true;
+            each(wait, ready);
+        });
+        if concerned {
+            return;
+        }
+        let interest = entry.waits.interest();
+        let narrower = entry.next_ticket(ticket.fd);
+        if interest.is_none() {
+            // An error would mean that the descriptor has been closed, and the registration with it.
+            let _ = self.registrar.remove(ticket.fd);
+            entry.registered = false;
+        } else if self.registrar.modify(narrower, interest).is_ok() {
+            entry.registered_as(narrower);
+        } else {
+            // The descriptor has been closed under those who wait on it.
+            entry.registered = false;
+            entry.waits.take_all().into_iter().for_each(|wait| each(wait, LOST));
+        }
+    }
+
+    /// How many descriptors are registered, as far as this table knows.
+    #[cfg(test)]
+    pub(crate) fn registered(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().iter().filter(|entry| entry.registered).count()).sum()
+    }
+}
+
+fn place(fd: RawFd) -> (usize, usize) {
+    let fd = fd as usize;
+    (fd % SHARDS, fd / SHARDS)
+}
+
+fn unknown() -> io::Error {
+    Errno::NOENT.into()
+}
+
+fn refusal(error: io::Error) -> WaitRefused {
+    match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => WaitRefused::NotPollable,
+        Some(Errno::BADF) => WaitRefused::NotOpen,
+        _ => WaitRefused::System(error),
+    }
+}

@@ -1,0 +1,419 @@
+//! `Reactor`: timers and waits of one loop, or of all threads of a pool.
+//!
+//! Any thread arms and cancels, at any time. One thread at a time *leads*: it holds the right to poll, sleeps until something
+//! is due, takes everything that is due out of the tables as a [`Batch`], gives the lead up, and only then tells those
+//! concerned. No lock is held while anybody is told.
+//!
+//! How the leader sleeps no longer than the next deadline (there is no moment at which a new, earlier deadline goes unheard):
+//!
+//! 1. The leader takes the alarm's lock and writes down that it is computing. Then it visits each shard of timers.
+//! 2. It sets the alarm to the earliest deadline it found, writes that down, and releases the lock.
+//! 3. Whoever arms a timer puts it into its shard and then reads what is written down. If that is an earlier deadline, fine. If
+//!    it is a later one, or "computing", it takes the alarm's lock, looks again, and sets the alarm itself.
+//!
+//! The visit of a shard in step 1 comes either after the timer was put there, and then the leader counts it in; or before, and then the
+//! shard's lock has made "computing" (or something newer) visible to the one who arms.
+//!
+//! A simulated reactor has no kernel object at all: its poll never sleeps, its clock is virtual, and its waits are on objects that live in memory.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::event_loop::fd_waits::{FdWaits, LOST};
+use crate::event_loop::sim_waits::SimWaits;
+use crate::event_loop::source::{Interest, Readiness, Source, WaitRefused};
+use crate::event_loop::timers::{Alarmed, TimerId, Timers};
+use crate::event_loop::wait_list::Wait;
+use crate::event_loop::wake_word::{Sleep, Wake, WakeWord};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard, Weak};
+use crate::sys::kernel::{Alarm, Poller, Waker};
+use crate::sys::sim::Watcher;
+use crate::time::{Clock, Instant};
+
+/// Whom to tell of an event.
+pub(crate) trait EventTarget: Send + Sync + 'static {
+    /// Something that was armed under `key` has come to pass. Called with no lock held, on the thread that led. `last`: nothing
+    /// else waits for this call to return, so it may run things right here.
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool);
+}
+
+/// What has come to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// A timer's deadline has come.
+    Timer { deadline: Instant },
+    /// A source is ready; the wait is disarmed.
+    Ready(Readiness),
+}
+
+/// How long a poll may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PollMode {
+    /// Until something is due or somebody calls [`Reactor::wake`]. May return with nothing.
+    Block,
+    /// Not at all.
+    NonBlocking,
+}
+
+/// Names an armed wait of one reactor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct WaitId {
+    on: On,
+    serial: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum On {
+    Fd(std::os::fd::RawFd),
+    Sim(u64),
+}
+
+/// Timers, waits, and the poll that serves both.
+pub(crate) struct Reactor {
+    clock: Clock,
+    timers: Timers,
+    sim_waits: SimWaits,
+    next_serial: AtomicU64,
+    /// The right to poll.
+    lead: Mutex<Option<Poller>>,
+    kernel: Option<Kernel>,
+    /// What came up outside of a poll and is to be told in the next one.
+    strays: Mutex<Vec<Due>>,
+    has_strays: AtomicBool,
+    /// This reactor, for simulated objects that tell it of changes.
+    this: Weak<Reactor>,
+}
+
+/// What a reactor over the operating system has besides.
+struct Kernel {
+    fd_waits: FdWaits,
+    waker: Waker,
+    word: WakeWord,
+    alarm: Mutex<AlarmState>,
+    /// [`AlarmState::set_to`] to be read without the lock, or [`COMPUTING`].
+    alarm_hint: AtomicU64,
+}
+
+struct AlarmState {
+    alarm: Alarm,
+    set_to: Instant,
+}
+
+/// Later than every deadline, so whoever arms one meanwhile takes the lock.
+const COMPUTING: u64 = u64::MAX;
+
+impl Reactor {
+    /// A reactor over the operating system.
+    ///
+    /// # Errors
+    /// When the operating system gives no further descriptor.
+    pub(crate) fn new(clock: Clock) -> io::Result<Arc<Reactor>> {
+        let (poller, registrar, waker, alarm) = Poller::new()?;
+        let kernel = Kernel {
+            fd_waits: FdWaits::new(registrar),
+            waker,
+            word: WakeWord::new(),
+            alarm: Mutex::new(AlarmState { alarm, set_to: Instant::INFINITE }),
+            alarm_hint: AtomicU64::new(COMPUTING),
+        };
+        Ok(Self::with(clock, Some(poller), Some(kernel)))
+    }
+
+    /// A reactor without any kernel object: nothing but what lives in memory can be waited on.
+    pub(crate) fn simulated(clock: Clock) -> Arc<Reactor> {
+        Self::with(clock, None, None)
+    }
+
+    fn with(clock: Clock, poller: Option<Poller>, kernel: Option<Kernel>) -> Arc<Reactor> {
+        Arc::new_cyclic(|this| Reactor {
+            timers: Timers::new(clock.now()),
+            clock,
+            sim_waits: SimWaits::default(),
+            next_serial: AtomicU64::new(0),
+            lead: Mutex::new(poller),
+            kernel,
+            strays: Mutex::new(Vec::new()),
+            has_strays: AtomicBool::new(false),
+            this: this.clone(),
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Arms a timer that tells `target` when `deadline` has come: never before, in the order of arming for equal
+    /// deadlines.
+    pub(crate) fn arm_timer(&self, deadline: Instant, target: Arc<dyn EventTarget>, key: u64) -> TimerId {
+        let id = self.timers.arm(deadline, Alarmed { target, key });
+        if let Some(kernel) = &self.kernel
+            && deadline.as_nanos() < kernel.alarm_hint.load(Ordering::Relaxed)
+            && !self.clock.is_virtual()
+        {
+            kernel.set_alarm_earlier(deadline);
+        }
+        id
+    }
+
+    /// Disarms a timer. `true`: its target is not going to be told.
+    pub(crate) fn cancel_timer(&self, id: TimerId) -> bool {
+        self.timers.cancel(id).is_some()
+    }
+
+    /// Tells `target` once `source` is ready for any of `interest`, once. What is ready at this moment counts.
+    ///
+    /// # Errors
+    /// When the source cannot be waited on; see [`WaitRefused`].
+    pub(crate) fn begin_wait(
+        &self,
+        source: Source<'_>,
+        interest: Interest,
+        target: Arc<dyn EventTarget>,
+        key: u64,
+    ) -> Result<WaitId, WaitRefused> {
+        if interest.is_none() {
+            return Err(WaitRefused::NoInterest);
+        }
+        let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
+        let wait = Wait { serial, interest, target, key };
+        match source {
+            Source::Fd(fd) => {
+                use std::os::fd::AsRawFd;
+                let kernel = self.kernel.as_ref().ok_or(WaitRefused::Simulated)?;
+                let orphans = kernel.fd_waits.begin(fd, wait)?;
+                if !orphans.is_empty() {
+                    self.add_strays(orphans);
+                }
+                Ok(WaitId { on: On::Fd(fd.as_raw_fd()), serial })
+            }
+            Source::Sim(object) => {
+                let id = WaitId { on: On::Sim(object.id()), serial };
+                if let Some(this) = self.this.upgrade() {
+                    object.watch(this);
+                }
+                self.sim_waits.begin(object, wait);
+                self.wake();
+                Ok(id)
+            }
+        }
+    }
+
+    /// Disarms a wait. `true`: its target is not going to be told.
+    pub(crate) fn cancel_wait(&self, id: WaitId) -> bool {
+        let canceled = match (id.on, &self.kernel) {
+            (On::Fd(fd), Some(kernel)) => kernel.fd_waits.cancel(fd, id.serial),
+            (On::Fd(_), None) => None,
+            (On::Sim(object), _) => self.sim_waits.cancel(object, id.serial),
+        };
+        canceled.is_some()
+    }
+
+    /// The right to poll, unless another thread has it.
+    pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
+        self.lead.try_lock().map(|poller| Lead { reactor: self, poller })
+    }
+
+    /// Ends a poll that blocks, or keeps the next one from blocking. One exchange if nobody is asleep.
+    pub(crate) fn wake(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.wake();
+        }
+    }
+
+    /// The earliest deadline (or something before it, after cancellations); infinite if no timer is armed.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.timers.next_deadline()
+    }
+
+    /// How many timers are armed.
+    pub(crate) fn armed_timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// Whether a poll would look at a simulated object or tell of a stray.
+    pub(crate) fn has_pending_looks(&self) -> bool {
+        self.has_strays.load(Ordering::Relaxed) || self.sim_waits.is_pending()
+    }
+
+    fn add_strays(&self, orphans: Vec<Wait>) {
+        let lost = Fired::Ready(LOST);
+        self.strays.lock().extend(orphans.into_iter().map(|wait| Due {
+            target: wait.target,
+            key: wait.key,
+            fired: lost,
+        }));
+        self.has_strays.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+}
+
+impl Kernel {
+    fn wake(&self) {
+        if self.word.wake() == Wake::Signal {
+            self.waker.wake();
+        }
+    }
+
+    fn set_alarm_earlier(&self, deadline: Instant) {
+        let mut state = self.alarm.lock();
+        if deadline < state.set_to {
+            state.alarm.set(deadline);
+            state.set_to = deadline;
+            self.alarm_hint.store(deadline.as_nanos(), Ordering::Relaxed);
+            drop(state);
+            if !Alarm::REACHES_A_BLOCKED_POLL {
+                self.wake();
+            }
+        }
+    }
+
+    /// Steps 1 and 2 of the module's header.
+    fn set_alarm_to_next(&self, timers: &Timers) -> Instant {
+        let mut state = self.alarm.lock();
+        self.alarm_hint.store(COMPUTING, Ordering::Relaxed);
+        let next = timers.next_deadline();
+        if next != state.set_to {
+            state.alarm.set(next);
+            state.set_to = next;
+        }
+        self.alarm_hint.store(next.as_nanos(), Ordering::Relaxed);
+        next
+    }
+}
+
+impl Watcher for Reactor {
+    fn changed(&self, object: u64) {
+        if self.sim_waits.changed(object) {
+            self.wake();
+        }
+    }
+}
+
+impl fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.kernel.is_some() { "kernel" } else { "simulated" };
+        write!(f, "Reactor({kind}, {} timers)", self.timers.len())
+    }
+}
+
+/// The right to poll. At most one thread has it; give it up before telling anybody what came of it.
+pub(crate) struct Lead<'a> {
+    reactor: &'a Reactor,
+    poller: MutexGuard<'a, Option<Poller>>,
+}
+
+impl Lead<'_> {
+    /// Takes out all that is due: timers by deadline, then waits. Sleeps for it if `mode` allows and nothing is due yet.
+    pub(crate) fn poll(&mut self, mode: PollMode) -> Batch {
+        let reactor = self.reactor;
+        let mut ready = Vec::new();
+        if let (Some(poller), Some(kernel)) = (&mut *self.poller, &reactor.kernel) {
+            let mut put_aside = |ticket, readiness| {
+                kernel.fd_waits.on_event(ticket, readiness, |wait, readiness| {
+                    ready.push(Due { target: wait.target, key: wait.key, fired: Fired::Ready(readiness) });
+                });
+            };
+            match mode {
+                PollMode::NonBlocking => poller.poll(Some(Duration::ZERO), &mut put_aside),
+                PollMode::Block => reactor.block(kernel, poller, &mut put_aside),
+            }
+        }
+        reactor.collect(ready)
+    }
+}
+
+impl fmt::Debug for Lead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lead({:?})", self.reactor)
+    }
+}
+
+impl Reactor {
+    fn block(
+        &self,
+        kernel: &Kernel,
+        poller: &mut Poller,
+        put_aside: &mut impl FnMut(crate::sys::kernel::Ticket, Readiness),
+    ) {
+        // A virtual deadline means nothing to the kernel; whoever moves that clock wakes the leader.
+        let next = match self.clock.is_virtual() {
+            true => self.timers.next_deadline(),
+            false => kernel.set_alarm_to_next(&self.timers),
+        };
+        let now = self.clock.now();
+        let overdue = next <= now || self.has_pending_looks();
+        if overdue || kernel.word.fall_asleep() == Sleep::Stay {
+            return poller.poll(Some(Duration::ZERO), put_aside);
+        }
+        // What came up between the look above and `fall_asleep` has sent a wake-up, or set the alarm.
+        let timeout = if self.clock.is_virtual() { None } else { Alarm::timeout(next, now) };
+        poller.poll(timeout, put_aside);
+        kernel.word.awake();
+    }
+
+    /// Puts due timers, strays and waits on simulated objects before `ready`.
+    fn collect(&self, mut ready: Vec<Due>) -> Batch {
+        let mut timers = Vec::new();
+        self.timers.take_due(self.clock.now(), &mut timers);
+        let mut due: Vec<Due> = Vec::with_capacity(timers.len() + ready.len());
+        due.extend(timers.into_iter().map(|(deadline, Alarmed { target, key })| Due {
+            target,
+            key,
+            fired: Fired::Timer { deadline },
+        }));
+        if self.has_strays.load(Ordering::Relaxed) {
+            let mut strays = self.strays.lock();
+            self.has_strays.store(false, Ordering::Relaxed);
+            due.append(&mut strays);
+        }
+        if self.sim_waits.is_pending() {
+            self.sim_waits.poll(|wait, readiness| {
+                due.push(Due { target: wait.target, key: wait.key, fired: Fired::Ready(readiness) });
+            });
+        }
+        due.append(&mut ready);
+        Batch { due }
+    }
+}
+
+struct Due {
+    target: Arc<dyn EventTarget>,
+    key: u64,
+    fired: Fired,
+}
+
+/// What came of a poll. Everything in it is disarmed, and has to be delivered.
+#[must_use = "what is in a batch is disarmed already; if it is not delivered, nobody is ever told"]
+pub(crate) struct Batch {
+    due: Vec<Due>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Tells all concerned, in order: timers by deadline, then waits.
+    pub(crate) fn deliver(self) {
+        let count = self.due.len();
+        for (nth, Due { target, key, fired }) in self.due.into_iter().enumerate() {
+            target.fire(key, fired, nth + 1 == count);
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({})", self.due.len())
+    }
+}
+
+#[cfg(test)]
+#[path = "reactor_tests.rs"]
+mod tests;

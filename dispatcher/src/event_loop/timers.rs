@@ -1,0 +1,97 @@
+//! `Timers`: a timer wheel that many threads share.
+//!
+//! It is cut into shards by deadline. So threads that arm rarely meet at a lock, and equal deadlines, which must fire in the order of
+//! arming, always meet in the same shard.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex};
+use crate::time::Instant;
+
+use crate::event_loop::reactor::EventTarget;
+use crate::event_loop::timer_wheel::{TimerKey, TimerWheel};
+
+/// A power of two, so that the upper bits of a hash name a shard.
+const SHARD_BITS: u32 = 3;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Names an armed timer of one reactor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TimerId {
+    shard: u8,
+    key: TimerKey,
+}
+
+/// Whom to tell that a deadline has come.
+pub(crate) struct Alarmed {
+    pub(crate) target: Arc<dyn EventTarget>,
+    pub(crate) key: u64,
+}
+
+pub(crate) struct Timers {
+    shards: [Shard; SHARDS],
+}
+
+/// On cache lines of its own, so that threads in different shards do not disturb each other.
+#[repr(align(128))]
+struct Shard {
+    wheel: Mutex<TimerWheel<Alarmed>>,
+    /// The wheel's next deadline. Written under its lock; read without it by those for whom a moment's delay is fine.
+    next: AtomicU64,
+}
+
+impl Shard {
+    fn publish(&self, wheel: &TimerWheel<Alarmed>) {
+        self.next.store(wheel.next_deadline().as_nanos(), Ordering::Relaxed);
+    }
+}
+
+impl Timers {
+    pub(crate) fn new(now: Instant) -> Self {
+        let shard = |_| Shard { wheel: Mutex::new(TimerWheel::new(now)), next: AtomicU64::new(u64::MAX) };
+        Timers { shards: std::array::from_fn(shard) }
+    }
+
+    pub(crate) fn arm(&self, deadline: Instant, alarmed: Alarmed) -> TimerId {
+        // Fibonacci hashing: deadlines a round number apart still spread over all shards.
+        let shard = (deadline.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SHARD_BITS)) as u8;
+        let at = &self.shards[usize::from(shard)];
+        let mut wheel = at.wheel.lock();
+        let key = wheel.arm(deadline, alarmed);
+        at.publish(&wheel);
+        TimerId { shard, key }
+    }
+
+    /// Disarms a timer, if it is still armed. What comes back is dropped by the caller, with no lock held.
+    pub(crate) fn cancel(&self, id: TimerId) -> Option<Alarmed> {
+        let at = self.shards.get(usize::from(id.shard))?;
+        let mut wheel = at.wheel.lock();
+        let alarmed = wheel.cancel(id.key);
+        at.publish(&wheel);
+        alarmed
+    }
+
+    /// The earliest deadline (or something before it, after cancellations). Takes each lock once, so that whatever was armed
+    /// before is taken into account, and whoever arms later sees all that the caller did before.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.shards.iter().map(|shard| shard.wheel.lock().next_deadline()).min().unwrap_or(Instant::INFINITE)
+    }
+
+    /// Takes out all that is due at `now`, ordered by deadline, and by arming for equal deadlines. May miss what another
+    /// thread is arming at this moment.
+    pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<(Instant, Alarmed)>) {
+        for shard in &self.shards {
+            if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {
+                let mut wheel = shard.wheel.lock();
+                wheel.advance(now, |deadline, alarmed| due.push((deadline, alarmed)));
+                shard.publish(&wheel);
+            }
+        }
+        // Stable: equal deadlines come from one shard, in the order of arming.
+        due.sort_by_key(|(deadline, _)| *deadline);
+    }
+
+    /// How many timers are armed.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.wheel.lock().len()).sum()
+    }
+}
