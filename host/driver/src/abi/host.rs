@@ -28,7 +28,7 @@ use super::types::{OK, Panic, PropertySink, RawChannel, RawContext, RawDispatche
 use crate::Status;
 
 /// Raises a reported panic on this side; null is no panic. A thread that is panicking already only frees the report.
-fn raise(panic: *mut Panic) {
+pub(super) fn raise(panic: *mut Panic) {
     if panic.is_null() {
         return;
     }

@@ -27,15 +27,35 @@
 
 #![allow(unsafe_code, reason = "the C boundary; each file states what it relies on")]
 
+mod attach;
 mod calls;
+mod channel;
+mod child;
+mod closure;
 mod entry;
+mod future;
+mod hooks;
 pub mod host;
+mod objects;
+mod offload;
 mod parts;
+mod socket;
 mod table;
+mod text;
 mod types;
 
+pub use attach::attach;
 pub use calls::*;
+pub(crate) use channel::{ArenaObject, Buffer, ChannelObject};
+pub use channel::{Handle, HandleKind};
+pub(crate) use child::{Accept, ChildObject};
+pub(crate) use closure::FromReady;
 pub use entry::{ConfigKey, ConfigKind, DriverEntry};
+pub use objects::StopToken;
+pub(crate) use objects::{
+    ContextObject, DispatcherObject, JoinObject, OffloadObject, TaskObject, WaitObject, blocking, current_time,
+};
 pub use parts::*;
+pub(crate) use socket::{SocketObject, begin_wait_fd};
 pub use table::Table;
 pub use types::*;

@@ -1,0 +1,189 @@
+//! Messages: bytes in an arena, which move without being copied, and handles.
+
+use std::any::Any;
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+use crate::abi::{ArenaObject, Buffer};
+pub use crate::abi::{Handle, HandleKind};
+use crate::{Channel, Status};
+
+/// Memory for messages. A clone is a further handle to the same memory, which is freed when the last handle and the
+/// last message in it are gone.
+#[derive(Debug, Clone)]
+pub struct Arena(ArenaObject);
+
+impl Arena {
+    /// An empty arena.
+    ///
+    /// # Errors
+    /// `NoMemory`, or `BadState` in an image that no host has attached.
+    pub fn new() -> Result<Arena, Status> {
+        Arena::with_capacity(0)
+    }
+
+    /// An arena with room for about `bytes` before it grows.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_capacity(bytes: usize) -> Result<Arena, Status> {
+        ArenaObject::new(bytes).map(Arena)
+    }
+
+    /// A message of `len` bytes in this arena. They are initialised but their values are whatever the memory held: write
+    /// them before you send them.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn message(&self, len: usize) -> Result<Message, Status> {
+        Ok(Message { buffer: Some(self.0.alloc(len, 16)?), handles: Vec::new() })
+    }
+}
+
+/// What travels through a channel. Every part may be empty.
+///
+/// # Examples
+/// ```no_run
+/// # fn example(channel: &fuchsine_driver::Channel) -> Result<(), fuchsine_driver::Status> {
+/// use fuchsine_driver::Message;
+/// let mut message = Message::with_len(5)?;
+/// message.bytes_mut().copy_from_slice(b"hello");
+/// channel.write(message).map_err(|refused| refused.into_status())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Message {
+    buffer: Option<Buffer>,
+    handles: Vec<Handle>,
+}
+
+impl Message {
+    /// The empty message.
+    pub const fn new() -> Message {
+        Message { buffer: None, handles: Vec::new() }
+    }
+
+    /// A message of `len` bytes in an arena of its own; see [`Arena::message`].
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn with_len(len: usize) -> Result<Message, Status> {
+        Arena::with_capacity(len)?.message(len)
+    }
+
+    /// A message with a copy of `bytes`.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Message, Status> {
+        let mut message = Message::with_len(bytes.len())?;
+        message.bytes_mut().copy_from_slice(bytes);
+        Ok(message)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], Buffer::bytes)
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_mut().map_or(&mut [], Buffer::bytes_mut)
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// Whether there are neither bytes nor handles.
+    pub fn is_empty(&self) -> bool {
+        self.bytes().is_empty() && self.handles.is_empty()
+    }
+
+    /// Keeps the first `len` bytes; the rest stays in the arena unused.
+    pub fn truncate(&mut self, len: usize) {
+        if let Some(buffer) = &mut self.buffer {
+            buffer.truncate(len);
+        }
+    }
+
+    /// The arena of the bytes, in which an answer may be made.
+    pub fn arena(&self) -> Option<Arena> {
+        self.buffer.as_ref().map(|buffer| Arena(buffer.arena().clone()))
+    }
+
+    /// The handles.
+    pub fn handles(&self) -> &[Handle] {
+        &self.handles
+    }
+
+    /// Takes the handles out.
+    pub fn take_handles(&mut self) -> Vec<Handle> {
+        std::mem::take(&mut self.handles)
+    }
+
+    /// Adds a handle.
+    pub fn push(&mut self, handle: impl Into<Handle>) {
+        self.handles.push(handle.into());
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<Buffer>, Vec<Handle>) {
+        (self.buffer, self.handles)
+    }
+
+    pub(crate) fn from_parts(buffer: Option<Buffer>, handles: Vec<Handle>) -> Message {
+        Message { buffer, handles }
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message").field("len", &self.len()).field("handles", &self.handles).finish()
+    }
+}
+
+impl Handle {
+    /// A Rust value. It can be taken out by code of the same image (program or module) only; wherever it is dropped, its
+    /// own destructor runs.
+    pub fn value<T: Send + 'static>(value: T) -> Handle {
+        Handle::from_value(Box::new(value))
+    }
+
+    /// The channel end.
+    ///
+    /// # Errors
+    /// It names something else; the handle is given back.
+    pub fn into_channel_end(self) -> Result<Channel, Handle> {
+        self.into_channel().map(Channel::from_object)
+    }
+
+    /// The descriptor.
+    ///
+    /// # Errors
+    /// It names something else; the handle is given back.
+    pub fn into_owned_fd(self) -> Result<OwnedFd, Handle> {
+        self.into_fd()
+    }
+
+    /// The value of type `T`.
+    ///
+    /// # Errors
+    /// It names something else, a value of another image, or one of another type; the handle is given back.
+    pub fn into_value_of<T: Send + 'static>(self) -> Result<T, Handle> {
+        let value: Box<dyn Any + Send> = self.into_value()?;
+        value.downcast::<T>().map(|value| *value).map_err(Handle::from_value)
+    }
+}
+
+impl From<Channel> for Handle {
+    fn from(channel: Channel) -> Self {
+        Handle::from_channel(channel.into_object())
+    }
+}
+
+impl From<OwnedFd> for Handle {
+    fn from(fd: OwnedFd) -> Self {
+        Handle::from_fd(fd)
+    }
+}

@@ -1,0 +1,164 @@
+//! Waiting for readiness, of sockets and of descriptors.
+
+use std::future::Future;
+use std::ops::BitOr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::abi::{self, DispatcherObject, FromReady, SocketObject, WaitObject};
+use crate::slot::Slot;
+use crate::{Status, current};
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Interest(u32);
+
+impl Interest {
+    /// Reading will not block.
+    pub const READABLE: Interest = Interest(abi::READABLE);
+    /// Writing will not block.
+    pub const WRITABLE: Interest = Interest(abi::WRITABLE);
+
+    pub(crate) fn to_raw(self) -> u32 {
+        self.0
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Interest;
+
+    fn bitor(self, other: Interest) -> Interest {
+        Interest(self.0 | other.0)
+    }
+}
+
+/// What something is ready for. Errors and hang-ups are reported whether asked for or not; a read or write then tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Readiness(u32);
+
+impl FromReady for Result<Readiness, Status> {
+    fn from_ready(ready: Result<u32, Status>) -> Self {
+        ready.map(Readiness)
+    }
+}
+
+impl Readiness {
+    /// Reading will not block.
+    pub fn is_readable(self) -> bool {
+        self.0 & abi::READABLE != 0
+    }
+
+    /// Writing will not block.
+    pub fn is_writable(self) -> bool {
+        self.0 & abi::WRITABLE != 0
+    }
+
+    /// An error is pending.
+    pub fn is_error(self) -> bool {
+        self.0 & abi::ERROR != 0
+    }
+
+    /// The other side has hung up.
+    pub fn is_hangup(self) -> bool {
+        self.0 & abi::HANGUP != 0
+    }
+}
+
+/// The right to take a wait back. Dropping it leaves the wait.
+#[derive(Debug)]
+pub struct WaitHandle(WaitObject);
+
+impl WaitHandle {
+    pub(crate) fn from_object(object: WaitObject) -> Self {
+        WaitHandle(object)
+    }
+
+    /// Takes the wait back: its callback will not run and was dropped on this thread.
+    ///
+    /// # Errors
+    /// `NotFound`: it runs, has run, or was taken back before.
+    pub fn cancel(&self) -> Result<(), Status> {
+        self.0.cancel()
+    }
+}
+
+/// Completes when `fd` is ready. What cannot be polled, such as a regular file, is `NotSupported`: use
+/// [`offload`](crate::offload()) for that.
+///
+/// # Errors
+/// `Canceled`: the dispatcher that awaits shuts down. `BadState`: polled outside of any dispatcher.
+///
+/// # Cancel safety
+/// Dropping the future takes the wait back.
+pub fn ready<S: AsFd + ?Sized>(fd: &S, interest: Interest) -> Ready<'_> {
+    Ready { on: On::Fd(fd.as_fd()), interest, armed: None }
+}
+
+/// A future that completes with what a socket or descriptor is ready for.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Ready<'a> {
+    on: On<'a>,
+    interest: Interest,
+    armed: Option<(Arc<ReadySlot>, WaitObject)>,
+}
+
+type ReadySlot = Slot<Result<Readiness, Status>>;
+
+#[derive(Debug)]
+enum On<'a> {
+    Socket(&'a SocketObject),
+    Fd(BorrowedFd<'a>),
+}
+
+impl<'a> Ready<'a> {
+    pub(super) fn on_socket(socket: &'a SocketObject, interest: Interest) -> Self {
+        Ready { on: On::Socket(socket), interest, armed: None }
+    }
+
+    fn arm(&self, dispatcher: &DispatcherObject) -> Result<(Arc<ReadySlot>, WaitObject), Status> {
+        let slot: Arc<ReadySlot> = Arc::new(Slot::new());
+        let filled = Arc::clone(&slot);
+        let fill = move |result| filled.fill(result);
+        let wait = match &self.on {
+            On::Socket(socket) => socket.begin_wait(dispatcher, self.interest.to_raw(), fill),
+            On::Fd(fd) => abi::begin_wait_fd(*fd, dispatcher, self.interest.to_raw(), fill),
+        };
+        Ok((slot, wait.map_err(|(_, status)| status)?))
+    }
+}
+
+impl Future for Ready<'_> {
+    type Output = Result<Readiness, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let armed = match self.armed.take() {
+            Some(armed) => armed,
+            None => {
+                let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
+                match self.arm(dispatcher.object()) {
+                    Ok(armed) => armed,
+                    Err(status) => return Poll::Ready(Err(status)),
+                }
+            }
+        };
+        match armed.0.poll_take(cx) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => {
+                self.armed = Some(armed);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        if let Some((_, wait)) = &self.armed {
+            // Too late is as good: the slot has nobody to wake.
+            let _ = wait.cancel();
+        }
+    }
+}

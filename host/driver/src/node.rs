@@ -1,0 +1,188 @@
+//! The node that a driver is bound to, and the children that it adds.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::abi::{Accept, ChildObject, ContextObject};
+use crate::slot::Slot;
+use crate::{Channel, Dispatcher, Status, current};
+
+/// The node that a driver is bound to.
+#[derive(Clone)]
+pub struct Node {
+    context: ContextObject,
+}
+
+impl Node {
+    pub(crate) fn new(context: ContextObject) -> Self {
+        Node { context }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.context.node_name()
+    }
+
+    /// Its properties, in the order in which they were given.
+    pub fn properties(&self) -> Vec<(String, String)> {
+        self.context.node_properties()
+    }
+
+    /// One property.
+    pub fn property(&self, key: &str) -> Option<String> {
+        self.properties().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Connects to a service that the parent offers at this node; gives the client end of a new channel.
+    ///
+    /// # Errors
+    /// `NotFound`: the parent offers no such service. `Unavailable`: the parent is stopping. `Canceled`: the dispatcher
+    /// that awaits shuts down. `BadState`: outside of any dispatcher.
+    pub async fn connect(&self, service: &str) -> Result<Channel, Status> {
+        let dispatcher = current().ok_or(Status::BadState)?;
+        let slot = Arc::new(Slot::new());
+        let filled = Arc::clone(&slot);
+        self.context
+            .connect(service, dispatcher.object(), move |end| filled.fill(end))
+            .map_err(|(_, status)| status)?;
+        poll_fn(|cx| slot.poll_take(cx)).await.map(Channel::from_object)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name()).finish()
+    }
+}
+
+/// A child node to be added: what other drivers are matched against, and the services that they can connect to.
+///
+/// # Examples
+/// ```no_run
+/// # fn example(cx: &fuchsine_driver::DriverContext) -> Result<(), fuchsine_driver::StartError> {
+/// use fuchsine_driver::ChildNode;
+/// let child = cx.add_child(ChildNode::new("disk").property("protocol", "block").service("block", |channel| {
+///     // Serve the channel: spawn a future that reads it.
+///     drop(channel);
+/// }))?;
+/// # drop(child); Ok(()) }
+/// ```
+#[must_use = "a child node does nothing until it is passed to `DriverContext::add_child`"]
+pub struct ChildNode {
+    name: String,
+    properties: Vec<(String, String)>,
+    services: Vec<Accept>,
+    dispatcher: Option<Dispatcher>,
+}
+
+impl ChildNode {
+    /// A child with this name, unique among its siblings.
+    pub fn new(name: impl Into<String>) -> Self {
+        ChildNode { name: name.into(), properties: Vec::new(), services: Vec::new(), dispatcher: None }
+    }
+
+    /// Adds a property.
+    pub fn property(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.push((key.into(), value.into()));
+        self
+    }
+
+    /// Adds a service. `accept` gets the server end of each connection, on the dispatcher of the child.
+    pub fn service(mut self, name: impl Into<String>, accept: impl Fn(Channel) + Send + Sync + 'static) -> Self {
+        self.services.push((name.into(), Box::new(move |end| accept(Channel::from_object(end)))));
+        self
+    }
+
+    /// The dispatcher on which connections are accepted; the default dispatcher of the driver if none is given.
+    pub fn dispatcher(mut self, dispatcher: &Dispatcher) -> Self {
+        self.dispatcher = Some(dispatcher.clone());
+        self
+    }
+
+    pub(crate) fn add_to(self, context: &ContextObject) -> Result<Child, AddChildError> {
+        let ChildNode { name, properties, services, dispatcher } = self;
+        let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::from_object(context.dispatcher()));
+        match context.add_child(dispatcher.object(), &name, &properties, services) {
+            Ok(object) => Ok(Child { object: Some(object) }),
+            Err((status, message)) => Err(AddChildError {
+                status,
+                message: if message.is_empty() { format!("child {name:?} cannot be added: {status}") } else { message },
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ChildNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildNode")
+            .field("name", &self.name)
+            .field("properties", &self.properties)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A child that was added.
+#[derive(Debug)]
+#[must_use = "dropping a child removes it; keep it in the driver, or call `detach`"]
+pub struct Child {
+    /// Present until it is detached.
+    object: Option<ChildObject>,
+}
+
+impl Child {
+    /// Removes the child and completes when it is gone: the drivers below it have stopped.
+    ///
+    /// # Errors
+    /// `Canceled`: the dispatcher that awaits shuts down. `BadState`: outside of any dispatcher. The removal goes on.
+    pub async fn remove(self) -> Result<(), Status> {
+        let dispatcher = current().ok_or(Status::BadState)?;
+        let slot = Arc::new(Slot::new());
+        let filled = Arc::clone(&slot);
+        if let Some(object) = &self.object {
+            object.remove_then(dispatcher.object(), move |end| filled.fill(end)).map_err(|(_, status)| status)?;
+        }
+        poll_fn(|cx| slot.poll_take(cx)).await
+    }
+
+    /// Leaves the child until the driver stops.
+    pub fn detach(mut self) {
+        self.object = None;
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let Some(object) = &self.object {
+            object.remove();
+        }
+    }
+}
+
+/// A child could not be added.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct AddChildError {
+    status: Status,
+    message: String,
+}
+
+impl AddChildError {
+    /// Why.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Why, alone.
+    pub fn into_status(self) -> Status {
+        self.status
+    }
+}
+
+impl From<AddChildError> for Status {
+    fn from(error: AddChildError) -> Self {
+        error.status
+    }
+}
