@@ -2,5 +2,6 @@
 
 mod config;
 mod protocol;
+mod seats;
 mod session;
 mod uri;

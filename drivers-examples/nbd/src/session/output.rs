@@ -12,7 +12,7 @@ use super::slab::Key;
 use crate::protocol::request::REPLY_LEN;
 
 /// How many slices go into one write.
-const SLICES: usize = 32;
+const SLICES: usize = 16;
 
 /// A part of the byte stream: the head of a reply, data, or both.
 #[derive(Debug)]
