@@ -1,4 +1,4 @@
-//! The record by which a host knows a driver: its name, what it wants, and its three hooks.
+//! The record by which a host knows a driver: its name, what it wants, and its hooks.
 //!
 //! # Invariants
 //! - All pointers in an entry are to memory that lives as long as the image that holds the entry: the constructor takes
@@ -10,7 +10,7 @@ use std::slice;
 
 use super::calls::Completion;
 use super::table::Table;
-use super::types::{Header, Property, RawContext, RawDispatcher, Str};
+use super::types::{Header, Panic, Property, RawContext, RawDispatcher, Str};
 
 /// What a driver crate exposes as `pub const DRIVER`, and what a loadable module exports.
 #[repr(C)]
@@ -36,10 +36,13 @@ pub struct DriverEntry {
     /// Called at most once, after a `start` that succeeded, before the dispatchers are shut down; runs on `dispatcher`.
     pub(crate) prepare_stop:
         unsafe extern "C" fn(instance: *mut c_void, dispatcher: *const RawDispatcher, completion: Completion),
-    /// Consumes the instance; called once for each that `start` made, after all its dispatchers are shut down; runs on
-    /// `dispatcher`, which is one of the host's.
+    /// Consumes the instance; called once for each that `start` made (unless `destroy` is), after all its dispatchers
+    /// are shut down; runs on `dispatcher`, which is one of the host's.
     pub(crate) stop:
         unsafe extern "C" fn(instance: *mut c_void, dispatcher: *const RawDispatcher, completion: Completion),
+    /// Consumes the instance without its stop hook, before it returns: for a driver that has panicked. Called instead
+    /// of `stop`, after all dispatchers of the instance are shut down.
+    pub(crate) destroy: unsafe extern "C" fn(instance: *mut c_void) -> *mut Panic,
 }
 
 // SAFETY: an entry is constant; all pointers are to constants (see the invariants).
@@ -79,6 +82,9 @@ pub enum ConfigKind {
     Duration,
     /// The path of a file.
     Path,
+    /// Several texts: one text or an array of them, which arrive as an array. A default or a `--set` value that is no
+    /// array is split at its commas.
+    TextList,
 }
 
 impl ConfigKind {
@@ -90,6 +96,7 @@ impl ConfigKind {
             ConfigKind::Size => 3,
             ConfigKind::Duration => 4,
             ConfigKind::Path => 5,
+            ConfigKind::TextList => 6,
         }
     }
 
@@ -100,6 +107,7 @@ impl ConfigKind {
             3 => ConfigKind::Size,
             4 => ConfigKind::Duration,
             5 => ConfigKind::Path,
+            6 => ConfigKind::TextList,
             _ => ConfigKind::Text,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - An instance is an `Arc<D>` as a raw pointer. The host owns that one reference from the completion of `start` until
-//!   it calls `stop`. `prepare_stop` adds one of its own, which is gone before its completion is called.
+//!   it calls `stop` or `destroy`. `prepare_stop` adds one of its own, which is gone before its completion is called.
 //! - A completion is called exactly once: by `HookEnd`, in its method or in its `Drop`.
 
 use std::ffi::c_void;
@@ -16,11 +16,11 @@ use std::task::Poll;
 
 use super::attach::attach;
 use super::calls::{Completion, HookResult};
-use super::closure::{message_of, quietly};
+use super::closure::{caught, message_of, quietly};
 use super::entry::DriverEntry;
 use super::objects::{ContextObject, DispatcherObject};
 use super::table::Table;
-use super::types::{Header, OK, RawContext, RawDispatcher, Str};
+use super::types::{Header, OK, Panic, RawContext, RawDispatcher, Str};
 use crate::driver::{Driver, Failure};
 use crate::slot::Slot;
 use crate::{DriverContext, Status};
@@ -56,6 +56,7 @@ impl DriverEntry {
             start: start::<D>,
             prepare_stop: prepare_stop::<D>,
             stop: stop::<D>,
+            destroy: destroy::<D>,
         }
     }
 }
@@ -148,6 +149,12 @@ unsafe extern "C" fn stop<D: Driver>(instance: *mut c_void, dispatcher: *const R
             Err(failure) => end.fail(&failure),
         }
     });
+}
+
+unsafe extern "C" fn destroy<D: Driver>(instance: *mut c_void) -> *mut Panic {
+    // SAFETY: the host gives the reference of `start::<D>` back.
+    let driver = unsafe { Arc::from_raw(instance.cast::<D>()) };
+    caught(move || drop(driver))
 }
 
 /// Spawns a hook. If the dispatcher refuses, the future is dropped, and with it the end of the hook is told.

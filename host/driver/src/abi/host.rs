@@ -339,6 +339,20 @@ impl DriverEntry {
     }
 }
 
+impl DriverEntry {
+    /// Drops the instance without calling its stop hook.
+    ///
+    /// # Panics
+    /// If the driver's destructor did.
+    ///
+    /// # Safety
+    /// `instance` came from this entry, and its `prepare_stop` (if it was called) has ended or its future was dropped.
+    pub unsafe fn destroy(&self, instance: Instance) {
+        // SAFETY: the caller vouches for the instance, which is given up here.
+        raise(unsafe { (self.destroy)(instance.0) });
+    }
+}
+
 unsafe extern "C" fn start_done(data: *mut c_void, result: *const HookResult) {
     // SAFETY: `data` is the box that `start` made, and a completion is called once.
     let done = unsafe { Box::from_raw(data.cast::<HookDone<Instance>>()) };
