@@ -91,6 +91,12 @@ impl ManifestError {
         &self.0
     }
 
+    /// Both errors as one.
+    pub fn and(mut self, other: ManifestError) -> ManifestError {
+        self.0.extend(other.0);
+        self
+    }
+
     /// All diagnostics as a compiler shows them, with an empty line between them.
     pub fn render(&self) -> String {
         self.0.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n\n")

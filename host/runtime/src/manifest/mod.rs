@@ -2,17 +2,25 @@
 //!
 //! 1. [`parse`](Manifest::parse): text to [`Manifest`], with the place of everything.
 //! 2. [`set`](Manifest::set): `--set DRIVER.KEY=VALUE` on top.
-//! 3. `plan`: against the drivers that exist.
+//! 3. [`plan`](Manifest::plan): against the drivers that exist.
 
 mod diagnostic;
+mod kind;
 mod overrides;
 mod parse;
+mod plan;
 mod source;
 mod spec;
 mod suggest;
 #[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
 mod tests;
 
 pub use diagnostic::{Diagnostic, ManifestError};
+pub(crate) use kind::default_value;
+pub use kind::name as kind_name;
+pub(crate) use parse::is_name;
+pub use plan::{Plan, PlannedDriver};
 pub use source::{Place, Source};
 pub use spec::{LogFormat, LogSettings, Manifest};

@@ -25,6 +25,9 @@ const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms"];
 const LOG_KEYS: &[&str] = &["level", "format"];
 const DRIVER_KEYS: &[&str] = &["driver", "bind", "config"];
 
+const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+const LOG_FORMATS: &[&str] = &["text", "json"];
+
 const MAX_THREADS: i64 = 1024;
 const MAX_STOP_TIMEOUT_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -53,9 +56,13 @@ impl Manifest {
         let text = source.clone();
         let (root, syntax) = DeTable::parse_recoverable(text.text());
         let mut reader = Reader { source: source.clone(), diagnostics: Vec::new() };
+        let mut told = None;
         for error in &syntax {
-            let place = source.place(error.span().unwrap_or(0..0));
-            reader.diagnostics.push(Diagnostic::at(place, error.message().trim_end()));
+            let span = error.span().unwrap_or(0..0);
+            // What the parser complains about next at the same place follows from the first.
+            if told.replace(span.start) != Some(span.start) {
+                reader.diagnostics.push(Diagnostic::at(source.place(span), error.message().trim_end()));
+            }
         }
         if !reader.diagnostics.is_empty() {
             // What a parser recovers after a syntax error is a guess; complaints about a guess would only confuse.
@@ -109,8 +116,12 @@ impl Reader {
         }
         if let Some(log) = self.subtable(root, "log") {
             self.refuse_unknown(log, LOG_KEYS, "`[log]`");
-            manifest.log.level = self.string(log, "level").map(|(level, _)| level.to_owned());
-            manifest.log.format = self.log_format(log);
+            manifest.log.level = self.log_level(log);
+            manifest.log.format = match self.one_of(log, "format", "log format", LOG_FORMATS).as_deref() {
+                Some("json") => Some(LogFormat::Json),
+                Some(_) => Some(LogFormat::Text),
+                None => None,
+            };
         }
         if let Some(drivers) = self.subtable(root, "drivers") {
             manifest.drivers = in_text_order(drivers).into_iter().filter_map(|entry| self.driver(entry)).collect();
@@ -172,15 +183,15 @@ impl Reader {
         config
     }
 
-    fn log_format(&mut self, table: &DeTable<'_>) -> Option<LogFormat> {
-        let (format, span) = self.string(table, "format")?;
-        match format {
-            "text" => Some(LogFormat::Text),
-            "json" => Some(LogFormat::Json),
-            other => {
-                let hint = did_you_mean(other, ["text", "json"]);
-                let message = format!("unknown log format `{other}`{hint}");
-                self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help("`text` or `json`"));
+    /// A level, or a filter: `info,nbd=debug`.
+    fn log_level(&mut self, table: &DeTable<'_>) -> Option<String> {
+        let (filter, span) = self.string(table, "level")?;
+        let levels = filter.split(',').map(|item| item.rsplit_once('=').map_or(item, |(_, level)| level).trim());
+        let unknown = levels.filter(|level| !LOG_LEVELS.contains(level)).map(str::to_owned).next();
+        match unknown {
+            None => Some(filter.to_owned()),
+            Some(word) => {
+                self.unknown_word("log level", &word, LOG_LEVELS, span);
                 None
             }
         }
@@ -231,6 +242,21 @@ impl Reader {
             self.expected(value, &format!("`{key}`"), "a string");
         }
         Some((text?, value.span()))
+    }
+
+    fn one_of(&mut self, table: &DeTable<'_>, key: &str, what: &str, known: &[&str]) -> Option<String> {
+        let (word, span) = self.string(table, key)?;
+        if known.contains(&word) {
+            return Some(word.to_owned());
+        }
+        self.unknown_word(what, word, known, span);
+        None
+    }
+
+    fn unknown_word(&mut self, what: &str, word: &str, known: &[&str], span: Range<usize>) {
+        let message = format!("unknown {what} `{word}`{}", did_you_mean(word, known.iter().copied()));
+        let help = format!("known are {}", list_of(known));
+        self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help(help));
     }
 
     fn integer(&mut self, table: &DeTable<'_>, key: &str, range: Range<i64>) -> Option<i64> {

@@ -19,7 +19,8 @@ pub enum LogFormat {
 /// The `[log]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogSettings {
-    /// A level or a filter such as `info,nbd=debug`; `None` leaves it to the command.
+    /// A level (`off`, `error`, `warn`, `info`, `debug`, `trace`) or a filter such as `info,nbd=debug`; `None` leaves it
+    /// to the command.
     pub level: Option<String>,
     /// The format; `None` leaves it to the command.
     pub format: Option<LogFormat>,

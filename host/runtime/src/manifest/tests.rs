@@ -1,1 +1,233 @@
+//! What users see. Goal: every mistake is told with its place, with what was expected and with a suggestion where one
+//! makes sense, all of them at once. Method: whole messages are compared as text.
 
+use std::time::Duration;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    Manifest::parse(Source::file("host.toml", text))
+}
+
+/// The mistakes in a manifest, a line each.
+#[track_caller]
+fn mistakes(text: &str) -> String {
+    parse(text).expect_err("there is a mistake").to_string()
+}
+
+#[track_caller]
+fn rendered(text: &str) -> String {
+    parse(text).expect_err("there is a mistake").render()
+}
+
+#[test]
+fn the_built_in_manifest_is_a_ramdisk_served_by_nbd() {
+    let manifest = Manifest::built_in();
+    assert_eq!(manifest.driver_names().collect::<Vec<_>>(), ["ramdisk", "nbd"]);
+    assert_eq!(manifest.threads(), None);
+    assert_eq!(manifest.stop_timeout(), Duration::from_secs(10));
+    assert_eq!(manifest.log(), &LogSettings::default());
+    let config = |driver: usize, key: &str| manifest.drivers[driver].config[key].value.as_str().unwrap().to_owned();
+    assert_eq!(config(0, "size"), "64MiB");
+    assert_eq!(config(1, "listen"), "127.0.0.1:10809");
+    assert_eq!(config(1, "export"), "ramdisk");
+}
+
+#[test]
+fn everything_that_a_manifest_can_say_is_read() {
+    let manifest = parse(
+        r#"
+        [host]
+        threads = 3
+        stop_timeout_ms = 2_500
+
+        [log]
+        level = "debug"
+        format = "json"
+
+        [drivers.zeta]
+        driver = "ramdisk"
+        config = { size = 0x100000, fill = [1, 2.5], nested = { a = true }, at = 2026-01-02 }
+
+        [drivers.alpha]
+        bind = { protocol = "block", unit = 7, removable = false }
+        "#,
+    )
+    .unwrap();
+    assert_eq!((manifest.threads(), manifest.stop_timeout()), (Some(3), Duration::from_millis(2_500)));
+    assert_eq!(manifest.log().level.as_deref(), Some("debug"));
+    assert_eq!(manifest.log().format, Some(LogFormat::Json));
+    let [zeta, alpha] = &manifest.drivers[..] else { panic!("the order of the text is kept") };
+    assert_eq!((zeta.name.as_str(), zeta.driver.as_str(), &zeta.bind), ("zeta", "ramdisk", &None));
+    assert_eq!(zeta.config["size"].value, 1 << 20);
+    assert_eq!(zeta.config["fill"].value, serde_json::json!([1, 2.5]));
+    assert_eq!(zeta.config["nested"].value, serde_json::json!({ "a": true }));
+    assert_eq!(zeta.config["at"].value, "2026-01-02");
+    assert_eq!(alpha.driver, "alpha");
+    let bind = [("protocol", "block"), ("unit", "7"), ("removable", "false")];
+    assert_eq!(alpha.bind, Some(bind.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec()));
+}
+
+#[test]
+fn a_mistake_is_shown_as_a_compiler_shows_it() {
+    assert_eq!(
+        rendered("[drivers.disk]\n\tdirver = \"ramdisk\"\n"),
+        "error: unknown key `dirver` in driver `disk`; did you mean `driver`?\n \
+         --> host.toml:2:2\n  \
+         |\n\
+         2 | \tdirver = \"ramdisk\"\n  \
+         | \t^^^^^^\n  \
+         = help: known keys: `bind`, `config`, `driver`; what the driver understands goes into `config`"
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_the_text() {
+    assert_eq!(
+        mistakes(
+            r#"dirvers = 1
+[host]
+threads = "two"
+stop_timeout_ms = 0
+stop_deadline = "10s"
+[log]
+format = "jsn"
+level = 3
+[drivers."a b"]
+[drivers.disk]
+driver = 5
+bind = { protocol = ["block"], x = 1979-05-27 }
+config = { size = inf, big = 99999999999999999999 }
+[drivers.nbd]
+config = "none"
+"#
+        ),
+        "host.toml:1:1: unknown key `dirvers` in the manifest; did you mean `drivers`?
+host.toml:3:11: `threads` must be an integer, and this is a string
+host.toml:4:19: `stop_timeout_ms` must lie between 1 and 86400000
+host.toml:5:1: unknown key `stop_deadline` in `[host]`
+host.toml:7:10: unknown log format `jsn`; did you mean `json`?
+host.toml:8:9: `level` must be a string, and this is an integer
+host.toml:9:10: `a b` cannot name a driver: letters, digits, `-` and `_` are allowed
+host.toml:11:10: `driver` must be a string, and this is an integer
+host.toml:12:21: property `protocol` must be a string, integer or boolean, and this is an array
+host.toml:12:36: property `x` must be a string, integer or boolean, and this is a datetime
+host.toml:13:19: a number that is not finite cannot be handed to a driver
+host.toml:13:30: an integer of more than 64 bits cannot be handed to a driver
+host.toml:15:10: `config` must be a table, and this is a string"
+    );
+}
+
+#[test]
+fn a_syntax_error_names_its_line() {
+    assert_eq!(
+        rendered("[drivers.disk]\nconfig = { size = \n"),
+        "error: unclosed inline table, expected `}`\n \
+         --> host.toml:2:18\n  \
+         |\n\
+         2 | config = { size = \n  \
+         |                  ^"
+    );
+    let twice = mistakes("[drivers.disk]\n[drivers.disk]\n");
+    assert!(twice.starts_with("host.toml:2:"), "{twice}");
+}
+
+#[test]
+fn a_manifest_without_drivers_is_a_mistake() {
+    assert_eq!(mistakes("[host]\nthreads = 2\n"), "host.toml:1:1: the manifest names no driver");
+    assert_eq!(mistakes(""), "host.toml:1:1: the manifest names no driver");
+    assert_eq!(mistakes("drivers = 1"), "host.toml:1:11: `drivers` must be a table, and this is an integer");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let missing = Manifest::load(std::path::Path::new("no/such/host.toml")).unwrap_err();
+    assert_eq!(
+        missing.render(),
+        "error: cannot read manifest `no/such/host.toml`: No such file or directory (os error 2)"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.toml");
+    std::fs::write(&path, b"[host]\nthreads = 2\n# \xff\n").unwrap();
+    let not_text = Manifest::load(&path).unwrap_err().to_string();
+    assert_eq!(not_text, format!("cannot read manifest `{}`: line 3 is not UTF-8 text", path.display()));
+    std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+    let large = Manifest::load(&path).unwrap_err().to_string();
+    assert!(large.ends_with("it is larger than 1024 KiB, so it is no manifest"), "{large}");
+}
+
+// --set
+
+#[track_caller]
+fn refused(argument: &str) -> String {
+    Manifest::built_in().set([argument]).expect_err("there is a mistake").render()
+}
+
+#[test]
+fn a_setting_takes_toml_values_and_bare_strings() {
+    let mut manifest = Manifest::built_in();
+    manifest
+        .set([
+            "nbd.listen=127.0.0.1:0",
+            "nbd.export = \"a = b\"",
+            "nbd.max_connections=0x10",
+            "nbd.empty=",
+            "ramdisk.size=1MiB",
+            "ramdisk.flag=true",
+            "ramdisk.list=[1, 2]",
+            "ramdisk.size=2MiB",
+        ])
+        .unwrap();
+    let value = |driver: usize, key: &str| manifest.drivers[driver].config[key].value.clone();
+    assert_eq!(value(1, "listen"), "127.0.0.1:0");
+    assert_eq!(value(1, "export"), "a = b");
+    assert_eq!(value(1, "max_connections"), 16);
+    assert_eq!(value(1, "empty"), "");
+    assert_eq!(value(0, "size"), "2MiB", "the later one wins");
+    assert_eq!(value(0, "flag"), true);
+    assert_eq!(value(0, "list"), serde_json::json!([1, 2]));
+}
+
+#[test]
+fn a_setting_for_a_driver_that_the_manifest_does_not_have_gets_a_suggestion() {
+    assert_eq!(
+        refused("ramdsk.size=1MiB"),
+        "error: the manifest has no driver `ramdsk`; did you mean `ramdisk`?\n \
+         --> --set:1:1\n  \
+         |\n\
+         1 | ramdsk.size=1MiB\n  \
+         | ^^^^^^\n  \
+         = help: its drivers: `nbd`, `ramdisk`"
+    );
+}
+
+#[test]
+fn a_malformed_setting_is_shown_with_the_form_that_it_should_have() {
+    let help = "\n  = help: write `--set DRIVER.KEY=VALUE`, for example `--set nbd.listen=127.0.0.1:0`";
+    let shown = |what: &str, column: usize, text: &str, marks: usize| {
+        let indent = " ".repeat(column - 1);
+        let marks = "^".repeat(marks);
+        format!("error: {what}\n --> --set:1:{column}\n  |\n1 | {text}\n  | {indent}{marks}{help}")
+    };
+    assert_eq!(refused("nonsense"), shown("there is no `=` in this setting", 1, "nonsense", 8));
+    assert_eq!(refused("a=b"), shown("there is no `.` between driver and key", 1, "a=b", 1));
+    assert_eq!(refused("n bd.x=b"), shown("this cannot name a driver", 1, "n bd.x=b", 4));
+    assert_eq!(refused("nbd.=b"), shown("this cannot name a key", 5, "nbd.=b", 1));
+    assert_eq!(refused(""), shown("there is no `=` in this setting", 1, "", 1));
+}
+
+#[test]
+fn a_value_that_begins_like_toml_and_is_none_is_a_mistake() {
+    let message = refused("nbd.export=\"disk");
+    assert!(message.starts_with("error: this is no TOML value: "), "{message}");
+    assert!(message.contains("\n --> --set:1:17\n"), "{message}");
+    assert!(refused("ramdisk.size=nan").contains("a number that is not finite cannot be handed to a driver"));
+}
+
+#[test]
+fn all_wrong_settings_are_told_and_the_good_ones_count() {
+    let mut manifest = Manifest::built_in();
+    let error = manifest.set(["x.y=1", "ramdisk.size=1MiB", "z"]).unwrap_err();
+    assert_eq!(error.diagnostics().len(), 2);
+    assert_eq!(manifest.drivers[0].config["size"].value, "1MiB");
+}

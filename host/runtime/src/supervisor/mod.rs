@@ -10,7 +10,8 @@
 //! 3. A removal marks the whole subtree, then drivers stop from the leaves up (`node::removal`), siblings side by side,
 //!    the newest first.
 //! 4. A driver that fails is taken down children first, and its node is quarantined: kept, but offered to nobody.
-//! 5. Until every driver of the manifest has started once, any failure stops the whole host; after that, it stops only
+//! 5. When no driver is left, the host stops.
+//! 6. Until every driver of the manifest has started once, any failure stops the whole host; after that, it stops only
 //!    the failed driver and what is below it.
 
 #[cfg(test)]
@@ -296,6 +297,10 @@ impl Supervisor {
         }
         self.actions.push(Action::Released(id));
         self.check(instance.node);
+        if self.instances.is_empty() {
+            // Only a driver brings nodes, so nothing could ever start again.
+            self.stop_all();
+        }
     }
 
     fn record(&mut self, id: InstanceId, failure: Failure) {

@@ -1,0 +1,142 @@
+//! A manifest against the drivers that exist: what `fuchsine check` checks and what a host runs.
+
+use std::time::Duration;
+
+use fuchsine_driver::abi::DriverEntry;
+use serde_json::{Map, Value};
+
+use super::diagnostic::{Diagnostic, ManifestError};
+use super::kind;
+use super::spec::{DriverSpec, Manifest};
+use super::suggest::{did_you_mean, list};
+use crate::node::BindRule;
+use crate::registry::Registry;
+
+/// A manifest that was checked and can be run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) threads: Option<usize>,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) drivers: Vec<PlannedDriver>,
+}
+
+/// One driver of a plan.
+#[derive(Debug, Clone)]
+pub struct PlannedDriver {
+    pub(crate) name: String,
+    pub(crate) entry: &'static DriverEntry,
+    pub(crate) bind: BindRule,
+    /// One JSON object: all settings, and the defaults of all other keys that have one.
+    pub(crate) config: String,
+}
+
+impl Plan {
+    /// The drivers, in the order of the manifest.
+    pub fn drivers(&self) -> &[PlannedDriver] {
+        &self.drivers
+    }
+
+    /// How long stopping may take, all drivers together.
+    pub fn stop_timeout(&self) -> Duration {
+        self.stop_timeout
+    }
+}
+
+impl PlannedDriver {
+    /// The name in the manifest.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The driver that is run.
+    pub fn entry(&self) -> &'static DriverEntry {
+        self.entry
+    }
+
+    /// The properties that a node must have, as text; `None` for a driver that gets a node of its own.
+    pub fn binds_to(&self) -> Option<String> {
+        (!self.bind.is_empty()).then(|| self.bind.to_string())
+    }
+
+    /// The configuration as the driver gets it: the text of one JSON object.
+    pub fn config(&self) -> &str {
+        &self.config
+    }
+}
+
+impl Manifest {
+    /// Checks the manifest against the drivers that exist, without running anything.
+    ///
+    /// # Errors
+    /// All drivers that do not exist, keys that a driver does not know, values of the wrong kind and required keys that
+    /// are missing.
+    pub fn plan(&self, registry: &Registry) -> Result<Plan, ManifestError> {
+        let mut diagnostics = Vec::new();
+        let drivers: Vec<PlannedDriver> =
+            self.drivers.iter().filter_map(|spec| planned(spec, registry, &mut diagnostics)).collect();
+        if diagnostics.is_empty() && drivers.iter().all(|driver| !driver.bind.is_empty()) {
+            let message = "nothing would ever start: every driver waits for a node of another one";
+            let help = "a driver with `bind = {}`, or one that has no bind rule of its own, gets a node of its own";
+            let place = self.drivers.first().map(|spec| spec.name_place.clone());
+            let place = place.unwrap_or_else(|| self.source.place(0..0));
+            diagnostics.push(Diagnostic::at(place, message).help(help));
+        }
+        // Those of `--set` come last: they stand at the end of the command line.
+        diagnostics.sort_by_key(|diagnostic: &Diagnostic| {
+            diagnostic.place().map(|place| (place.source().is_override(), place.line(), place.column()))
+        });
+        let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers };
+        ManifestError::unless_empty(diagnostics, plan)
+    }
+}
+
+fn planned(spec: &DriverSpec, registry: &Registry, diagnostics: &mut Vec<Diagnostic>) -> Option<PlannedDriver> {
+    let Some(entry) = registry.get(&spec.driver) else {
+        let hint = did_you_mean(&spec.driver, registry.names());
+        let message = format!("there is no driver `{}`{hint}", spec.driver);
+        let help = format!("the drivers of this program: {}", list(registry.names()));
+        diagnostics.push(Diagnostic::at(spec.driver_place.clone(), message).help(help));
+        return None;
+    };
+    let bind = match &spec.bind {
+        Some(properties) => BindRule::new(properties.iter().cloned()),
+        None => BindRule::new(entry.bind()),
+    };
+    let config = config(spec, entry, diagnostics);
+    Some(PlannedDriver { name: spec.name.clone(), entry, bind, config: Value::Object(config).to_string() })
+}
+
+fn config(spec: &DriverSpec, entry: &'static DriverEntry, diagnostics: &mut Vec<Diagnostic>) -> Map<String, Value> {
+    let names = || entry.config().iter().map(|key| key.name());
+    for (name, setting) in spec.config.iter().filter(|(name, _)| !names().any(|known| known == name.as_str())) {
+        let message = format!("driver `{}` has no key `{name}`{}", spec.driver, did_you_mean(name, names()));
+        let help = match entry.config().len() {
+            0 => "it takes no configuration".to_owned(),
+            _ => format!("its keys: {}", list(names())),
+        };
+        diagnostics.push(Diagnostic::at(setting.key_place.clone(), message).help(help));
+    }
+    let mut config = Map::new();
+    for key in entry.config() {
+        match spec.config.get(key.name()) {
+            Some(setting) => match kind::accept(key, setting) {
+                Ok(value) => drop(config.insert(key.name().to_owned(), value)),
+                Err(message) => {
+                    diagnostics.push(Diagnostic::at(setting.value_place.clone(), message).help(key.doc()));
+                }
+            },
+            None if key.is_required() => {
+                let message = format!("driver `{}` needs the key `{}`, which is missing", spec.driver, key.name());
+                let help = format!("{}; it is {}", key.doc(), kind::description(key.kind()));
+                diagnostics.push(Diagnostic::at(spec.name_place.clone(), message).help(help));
+            }
+            None => {
+                // The registry has checked that defaults are valid.
+                if let Ok(Some(value)) = kind::default_value(key) {
+                    config.insert(key.name().to_owned(), value);
+                }
+            }
+        }
+    }
+    config
+}
