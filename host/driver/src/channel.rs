@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::abi::ChannelObject;
@@ -16,7 +16,11 @@ use crate::{Dispatcher, Message, Status, current};
 #[derive(Debug)]
 pub struct Channel {
     object: ChannelObject,
+    /// The registration of `poll_read` and `read`, until its outcome was taken.
+    waiting: Mutex<Waiting>,
 }
+
+type Waiting = Option<Arc<Slot<Result<(), Status>>>>;
 
 impl Channel {
     /// A new pair, with no limit on the messages that wait.
@@ -37,10 +41,11 @@ impl Channel {
     }
 
     pub(crate) fn from_object(object: ChannelObject) -> Self {
-        Channel { object }
+        Channel { object, waiting: Mutex::new(None) }
     }
 
     pub(crate) fn into_object(self) -> ChannelObject {
+        self.give_up_read();
         self.object
     }
 
@@ -74,7 +79,54 @@ impl Channel {
     /// # Cancel safety
     /// Dropping the future loses no message.
     pub fn read(&self) -> Read<'_> {
-        Read { channel: self, waiting: None }
+        Read { channel: self }
+    }
+
+    /// The next message, for futures that watch several things; see [`read`](Self::read). The task that polled last is
+    /// woken.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Status>> {
+        loop {
+            let waiting = self.waiting().clone();
+            if let Some(slot) = waiting {
+                let told = std::task::ready!(slot.poll_take(cx));
+                *self.waiting() = None;
+                // A peer that has closed may have left messages: the read below tells.
+                match told {
+                    Ok(()) | Err(Status::PeerClosed) => {}
+                    Err(status) => return Poll::Ready(Err(status)),
+                }
+            }
+            match self.try_read() {
+                Err(Status::ShouldWait) => {}
+                done => return Poll::Ready(done),
+            }
+            let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
+            let slot = Arc::new(Slot::new());
+            let filled = Arc::clone(&slot);
+            match self.begin_read(&dispatcher, move |told| filled.fill(told)) {
+                Ok(()) => *self.waiting() = Some(slot),
+                // Closed since the look above, perhaps after a last message.
+                Err(error) if error.status() == Status::PeerClosed => {}
+                Err(error) if error.status() == Status::Unavailable => return Poll::Ready(Err(Status::Canceled)),
+                Err(error) => return Poll::Ready(Err(error.into_status())),
+            }
+        }
+    }
+
+    /// Takes back the registration of `poll_read`, if there is one.
+    fn give_up_read(&self) {
+        let waiting = self.waiting().take();
+        if waiting.is_some_and(|slot| !slot.is_filled()) {
+            // Too late is as good: the slot has nobody to wake.
+            let _ = self.object.cancel_read();
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers `f`, to be called once on `dispatcher` when a message is there, the peer is closed with nothing left to
@@ -105,47 +157,19 @@ impl Channel {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Read<'a> {
     channel: &'a Channel,
-    waiting: Option<Arc<Slot<Result<(), Status>>>>,
 }
 
 impl Future for Read<'_> {
     type Output = Result<Message, Status>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            if let Some(slot) = &self.waiting {
-                let told = std::task::ready!(slot.poll_take(cx));
-                self.waiting = None;
-                // A peer that has closed may have left messages: the read below tells.
-                match told {
-                    Ok(()) | Err(Status::PeerClosed) => {}
-                    Err(status) => return Poll::Ready(Err(status)),
-                }
-            }
-            match self.channel.try_read() {
-                Err(Status::ShouldWait) => {}
-                done => return Poll::Ready(done),
-            }
-            let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
-            let slot = Arc::new(Slot::new());
-            let filled = Arc::clone(&slot);
-            match self.channel.begin_read(&dispatcher, move |told| filled.fill(told)) {
-                Ok(()) => self.waiting = Some(slot),
-                // Closed since the look above, perhaps after a last message.
-                Err(error) if error.status() == Status::PeerClosed => {}
-                Err(error) if error.status() == Status::Unavailable => return Poll::Ready(Err(Status::Canceled)),
-                Err(error) => return Poll::Ready(Err(error.into_status())),
-            }
-        }
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.channel.poll_read(cx)
     }
 }
 
 impl Drop for Read<'_> {
     fn drop(&mut self) {
-        if self.waiting.as_ref().is_some_and(|slot| !slot.is_filled()) {
-            // Too late is as good: the slot has nobody to wake.
-            let _ = self.channel.cancel_read();
-        }
+        self.channel.give_up_read();
     }
 }
 

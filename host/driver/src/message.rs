@@ -71,6 +71,16 @@ impl Message {
         Arena::with_capacity(len)?.message(len)
     }
 
+    /// A message of `len` zeroes in an arena of its own.
+    ///
+    /// # Errors
+    /// `NoMemory`.
+    pub fn zeroed(len: usize) -> Result<Message, Status> {
+        let mut message = Message::with_len(len)?;
+        message.bytes_mut().fill(0);
+        Ok(message)
+    }
+
     /// A message with a copy of `bytes`.
     ///
     /// # Errors

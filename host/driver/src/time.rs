@@ -107,6 +107,30 @@ enum SleepState {
     Done,
 }
 
+impl Sleep {
+    /// Makes it complete after `duration` from its next poll, whatever it was waiting for; also after it completed.
+    pub fn reset(&mut self, duration: Duration) {
+        self.rearm(Wake::After(duration));
+    }
+
+    /// Makes it complete at `deadline`, whatever it was waiting for; also after it completed.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.rearm(Wake::At(deadline));
+    }
+
+    fn rearm(&mut self, wake: Wake) {
+        self.disarm();
+        self.state = SleepState::New(wake);
+    }
+
+    fn disarm(&self) {
+        if let SleepState::Armed(_, task) = &self.state {
+            // Too late is as good: the slot has nobody to wake.
+            let _ = task.cancel();
+        }
+    }
+}
+
 impl Future for Sleep {
     type Output = Result<(), Status>;
 
@@ -133,10 +157,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let SleepState::Armed(_, task) = &self.state {
-            // Too late is as good: the slot has nobody to wake.
-            let _ = task.cancel();
-        }
+        self.disarm();
     }
 }
 

@@ -80,7 +80,7 @@ pub enum ConfigKind {
     Size,
     /// A length of time: a text such as `250ms` or `5s`, which arrives as a number of milliseconds.
     Duration,
-    /// The path of a file.
+    /// The path of a file; a relative one arrives as the host has resolved it.
     Path,
     /// Several texts: one text or an array of them, which arrive as an array. A default or a `--set` value that is no
     /// array is split at its commas.
@@ -114,7 +114,8 @@ impl ConfigKind {
 }
 
 impl ConfigKey {
-    /// A key that may be left out, with the value it then has, as text (`"64MiB"`, `"true"`, empty for none).
+    /// A key that may be left out, with the value it then has, as text (`"64MiB"`, `"true"`). With an empty default it is
+    /// absent from the configuration when it was left out.
     pub const fn optional(name: &'static str, kind: ConfigKind, default: &'static str, doc: &'static str) -> ConfigKey {
         ConfigKey {
             name: Str::new(name),

@@ -277,8 +277,10 @@ impl PropertySink {
     }
 }
 
-/// A driver value that `start` made, until `stop` consumes it.
+/// A driver value that `start` made, until [`DriverEntry::stop`] or [`DriverEntry::destroy`] consumes it. It has no
+/// destructor of its own: one that is lost is leaked.
 #[derive(Debug)]
+#[must_use = "an instance that is lost is leaked"]
 pub struct Instance(*mut c_void);
 
 // SAFETY: a driver is `Send + Sync`, and the C contract asks the same of drivers in other languages.
@@ -337,9 +339,7 @@ impl DriverEntry {
         // SAFETY: the caller vouches for the arguments; the completion is a boxed `HookDone<()>`.
         unsafe { (self.stop)(instance.0, dispatcher, completion) };
     }
-}
 
-impl DriverEntry {
     /// Drops the instance without calling its stop hook.
     ///
     /// # Panics

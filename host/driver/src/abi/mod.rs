@@ -13,9 +13,12 @@
 //!    end through the [`Completion`]; on success the host owns the instance.
 //! 4. *Stop*, after the children are gone: call `prepare_stop` with the default dispatcher and wait for its completion
 //!    (or for a deadline); shut all dispatchers of the driver down and wait for their end; call `stop` with a dispatcher
-//!    of the host's own, because the driver has none left. `stop` consumes the instance. A failed `start` has no
-//!    instance: only the dispatchers are shut down.
-//! 5. Whatever driver code runs (callbacks, polls, drops) may return a [`Panic`]. The module [`host`] has owners for
+//!    of the host's own, because the driver has none left. `stop` consumes the instance. A driver that
+//!    has panicked gets `destroy` instead of both hooks. A failed `start` has no instance: only the dispatchers are shut
+//!    down.
+//! 5. *Configuration*: one JSON object with the keys of the entry. Sizes arrive as bytes, durations as milliseconds,
+//!    lists of texts as arrays; keys that were left out have their default, or are absent if that is empty.
+//! 6. Whatever driver code runs (callbacks, polls, drops) may return a [`Panic`]. The module [`host`] has owners for
 //!    the structs that a host receives; they call each exactly once and turn a report into a panic on the host's own
 //!    side, where its runtime catches it and applies its policy.
 //!

@@ -148,7 +148,8 @@ pub struct Table {
     // ---- Sockets and descriptors -------------------------------------------------------------------------------
     /// Listens on `HOST:PORT` (0: any free port) or `unix:/path`. The host decides whether the socket is real or
     /// simulated, by the runtime that `dispatcher` belongs to. `local` receives the real address in the same form. On
-    /// failure `error` receives a sentence. Closing a Unix listener removes its path.
+    /// failure `error` receives a sentence. A Unix path on which somebody listens is `AddressInUse`; one that a dead
+    /// process has left behind is replaced. Closing a Unix listener removes its path.
     pub socket_listen: unsafe extern "C" fn(
         dispatcher: *const RawDispatcher,
         address: Str,

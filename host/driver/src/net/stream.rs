@@ -1,9 +1,11 @@
 //! Connected sockets.
 
 use std::io::IoSlice;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use super::BindError;
-use super::wait::{Interest, Readiness, Ready, WaitHandle};
+use super::wait::{Armed, Interest, On, Readiness, Ready, WaitHandle};
 use crate::abi::{self, SocketObject};
 use crate::dispatcher::PostError;
 use crate::{Dispatcher, Status, current};
@@ -11,6 +13,9 @@ use crate::{Dispatcher, Status, current};
 /// A connection. All methods take `&self`: one task may read while another writes. Dropping it closes it.
 #[derive(Debug)]
 pub struct Stream {
+    // The waits are dropped, and so taken back, before the socket is closed.
+    read_wait: Mutex<Armed>,
+    write_wait: Mutex<Armed>,
     socket: SocketObject,
 }
 
@@ -27,7 +32,7 @@ pub enum Shutdown {
 
 impl Stream {
     pub(crate) fn from_object(socket: SocketObject) -> Self {
-        Stream { socket }
+        Stream { read_wait: Mutex::default(), write_wait: Mutex::default(), socket }
     }
 
     /// Connects to `HOST:PORT` or `unix:/path`, from the current dispatcher.
@@ -39,7 +44,7 @@ impl Stream {
         let dispatcher = current().ok_or_else(|| failed(Status::BadState))?;
         let socket =
             SocketObject::connect(dispatcher.object(), address).map_err(|error| BindError::new(address, error))?;
-        let stream = Stream { socket };
+        let stream = Stream::from_object(socket);
         stream.writable().await.map_err(failed)?;
         stream.socket.take_error().map_err(failed)?;
         Ok(stream)
@@ -142,6 +147,32 @@ impl Stream {
     /// Completes when writing will not block.
     pub fn writable(&self) -> Ready<'_> {
         self.ready(Interest::WRITABLE)
+    }
+
+    /// Whether reading will not block, for futures that watch several things. The task that polled last is woken; one
+    /// that polls no more is woken in vain at most once.
+    ///
+    /// # Errors
+    /// What a wait ends with.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<Result<Readiness, Status>> {
+        self.poll_wait(&self.read_wait, Interest::READABLE, cx)
+    }
+
+    /// Whether writing will not block; as [`poll_readable`](Self::poll_readable).
+    ///
+    /// # Errors
+    /// What a wait ends with.
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<Result<Readiness, Status>> {
+        self.poll_wait(&self.write_wait, Interest::WRITABLE, cx)
+    }
+
+    fn poll_wait(
+        &self,
+        armed: &Mutex<Armed>,
+        interest: Interest,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Readiness, Status>> {
+        armed.lock().unwrap_or_else(PoisonError::into_inner).poll(&On::Socket(&self.socket), interest, cx)
     }
 
     /// Completes when the stream is ready for some of `interest`.

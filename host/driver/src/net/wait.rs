@@ -93,7 +93,7 @@ impl WaitHandle {
 /// # Cancel safety
 /// Dropping the future takes the wait back.
 pub fn ready<S: AsFd + ?Sized>(fd: &S, interest: Interest) -> Ready<'_> {
-    Ready { on: On::Fd(fd.as_fd()), interest, armed: None }
+    Ready { on: On::Fd(fd.as_fd()), interest, armed: Armed::default() }
 }
 
 /// A future that completes with what a socket or descriptor is ready for.
@@ -102,31 +102,19 @@ pub fn ready<S: AsFd + ?Sized>(fd: &S, interest: Interest) -> Ready<'_> {
 pub struct Ready<'a> {
     on: On<'a>,
     interest: Interest,
-    armed: Option<(Arc<ReadySlot>, WaitObject)>,
+    armed: Armed,
 }
 
-type ReadySlot = Slot<Result<Readiness, Status>>;
-
+/// What is waited for.
 #[derive(Debug)]
-enum On<'a> {
+pub(super) enum On<'a> {
     Socket(&'a SocketObject),
     Fd(BorrowedFd<'a>),
 }
 
 impl<'a> Ready<'a> {
     pub(super) fn on_socket(socket: &'a SocketObject, interest: Interest) -> Self {
-        Ready { on: On::Socket(socket), interest, armed: None }
-    }
-
-    fn arm(&self, dispatcher: &DispatcherObject) -> Result<(Arc<ReadySlot>, WaitObject), Status> {
-        let slot: Arc<ReadySlot> = Arc::new(Slot::new());
-        let filled = Arc::clone(&slot);
-        let fill = move |result| filled.fill(result);
-        let wait = match &self.on {
-            On::Socket(socket) => socket.begin_wait(dispatcher, self.interest.to_raw(), fill),
-            On::Fd(fd) => abi::begin_wait_fd(*fd, dispatcher, self.interest.to_raw(), fill),
-        };
-        Ok((slot, wait.map_err(|(_, status)| status)?))
+        Ready { on: On::Socket(socket), interest, armed: Armed::default() }
     }
 }
 
@@ -134,31 +122,57 @@ impl Future for Ready<'_> {
     type Output = Result<Readiness, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let armed = match self.armed.take() {
+        let Ready { on, interest, armed } = &mut *self;
+        armed.poll(on, *interest, cx)
+    }
+}
+
+/// A wait that is registered at the first poll, and taken back when it is dropped before its end.
+#[derive(Debug, Default)]
+pub(super) struct Armed(Option<ArmedWait>);
+
+impl Armed {
+    /// Completes when the thing is ready; then the next poll registers anew.
+    pub(super) fn poll(
+        &mut self,
+        on: &On<'_>,
+        interest: Interest,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Readiness, Status>> {
+        let (slot, _) = match &self.0 {
             Some(armed) => armed,
             None => {
                 let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
-                match self.arm(dispatcher.object()) {
-                    Ok(armed) => armed,
+                match arm(on, interest, dispatcher.object()) {
+                    Ok(armed) => self.0.insert(armed),
                     Err(status) => return Poll::Ready(Err(status)),
                 }
             }
         };
-        match armed.0.poll_take(cx) {
-            Poll::Ready(result) => Poll::Ready(result),
-            Poll::Pending => {
-                self.armed = Some(armed);
-                Poll::Pending
-            }
-        }
+        let result = std::task::ready!(slot.poll_take(cx));
+        self.0 = None;
+        Poll::Ready(result)
     }
 }
 
-impl Drop for Ready<'_> {
+impl Drop for Armed {
     fn drop(&mut self) {
-        if let Some((_, wait)) = &self.armed {
+        if let Some((_, wait)) = &self.0 {
             // Too late is as good: the slot has nobody to wake.
             let _ = wait.cancel();
         }
     }
+}
+
+type ArmedWait = (Arc<Slot<Result<Readiness, Status>>>, WaitObject);
+
+fn arm(on: &On<'_>, interest: Interest, dispatcher: &DispatcherObject) -> Result<ArmedWait, Status> {
+    let slot = Arc::new(Slot::new());
+    let filled = Arc::clone(&slot);
+    let fill = move |result: Result<Readiness, Status>| filled.fill(result);
+    let wait = match on {
+        On::Socket(socket) => socket.begin_wait(dispatcher, interest.to_raw(), fill),
+        On::Fd(fd) => abi::begin_wait_fd(*fd, dispatcher, interest.to_raw(), fill),
+    };
+    Ok((slot, wait.map_err(|(_, status)| status)?))
 }
