@@ -1,13 +1,38 @@
 //! Event loops, dispatchers, channels and futures: everything in Fuchsine that runs callbacks.
+//!
+//! Modules stand in layers, each of which names its own layer and those below: `status`, `time`, `sync` and `sys` (L0),
+//! `event_loop` (L1), `pool` (L2), `runtime` (L3), `channel` (L4), `executor` (L5), `testing` (L6).
+
+#[cfg(panic = "abort")]
+compile_error!("Fuchsine promises that a panic of one driver leaves the others alone: build with panic = \"unwind\"");
 
 mod event_loop;
+#[cfg(not(any(loom, shuttle)))]
+mod executor;
+mod pool;
+#[cfg(not(any(loom, shuttle)))]
+mod runtime;
 mod status;
 mod sync;
 mod sys;
+#[cfg(all(feature = "testing", not(any(loom, shuttle))))]
+pub mod testing;
 mod time;
 
 #[cfg(not(any(loom, shuttle)))]
 pub use event_loop::WaitRefused;
+#[cfg(not(any(loom, shuttle)))]
+pub use executor::{
+    Elapsed, JoinError, JoinHandle, Ready, Sleep, SpawnError, Timeout, ready, sleep, sleep_until, timeout,
+};
+#[cfg(not(any(loom, shuttle)))]
+pub use runtime::{
+    BlockingError, CancelError, Counters, CreateError, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle,
+    DispatcherId, DispatcherState, Driver, DriverDump, DriverId, Kind, Lane, OffloadError, OffloadHandle, PanicPolicy,
+    PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder, RuntimeDump, RuntimeError,
+    ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, WaitError, WaitHandle, Waitable,
+    WeakDispatcher, blocking, current, current_driver,
+};
 pub use status::{Canceled, Status};
 pub use sys::{Interest, Readiness};
 pub use time::Instant;

@@ -11,7 +11,7 @@ pub(crate) mod source;
 #[cfg(not(any(loom, shuttle)))]
 mod timer_wheel;
 #[cfg(not(any(loom, shuttle)))]
-mod timers;
+pub(crate) mod timers;
 #[cfg(not(any(loom, shuttle)))]
 mod wait_list;
 mod wake_word;

@@ -1,0 +1,14 @@
+//! Futures on a dispatcher (L5): spawning, joining, and the `await` forms of timers and waits.
+//!
+//! A future is polled on its dispatcher and nowhere else. A wake is not a post: it never fails and is not counted among
+//! callbacks; the future is, once. At shutdown every live future is dropped on the dispatcher, before the observer.
+
+mod join;
+mod ready;
+mod sleep;
+mod spawn;
+
+pub use join::{JoinError, JoinHandle};
+pub use ready::{Ready, ready};
+pub use sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout};
+pub use spawn::SpawnError;

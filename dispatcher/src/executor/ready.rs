@@ -1,0 +1,95 @@
+//! Readiness of a descriptor as a future.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::event_loop::source::{Interest, Readiness, Source};
+use crate::runtime::{WaitHandle, Waitable, current};
+use crate::status::Status;
+use crate::sync::{Arc, Mutex};
+
+#[derive(Default)]
+struct Shared {
+    outcome: Option<Result<Readiness, Status>>,
+    waker: Option<Waker>,
+}
+
+/// Becomes ready with what a source is ready for. Made by [`ready`].
+///
+/// # Cancel safety
+/// Dropping it disarms the wait. Readiness is a level, so nothing is lost.
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Ready<'a> {
+    source: Source<'a>,
+    interest: Interest,
+    armed: Option<(Arc<Mutex<Shared>>, WaitHandle)>,
+}
+
+/// Waits until `source` is ready for `interest`.
+///
+/// # Errors
+/// [`Status::Canceled`] when the dispatcher shuts down first; [`Status::BadState`] when it is polled outside of a
+/// dispatcher or on one that shuts down; [`Status::NotSupported`] when the source cannot be polled, for which
+/// [`offload`](crate::DispatcherHandle::offload) is the way.
+pub fn ready(source: &impl Waitable, interest: Interest) -> Ready<'_> {
+    Ready { source: source.source().0, interest, armed: None }
+}
+
+impl Ready<'_> {
+    fn arm(&mut self, waker: &Waker) -> Result<(), Status> {
+        let dispatcher = current().ok_or(Status::BadState)?;
+        let shared = Arc::new(Mutex::new(Shared { outcome: None, waker: Some(waker.clone()) }));
+        let told = Arc::clone(&shared);
+        let wait = dispatcher.begin_wait_on(self.source.clone(), self.interest, move |outcome| {
+            let waker = {
+                let mut shared = told.lock();
+                shared.outcome = Some(outcome);
+                shared.waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        })?;
+        self.armed = Some((shared, wait));
+        Ok(())
+    }
+}
+
+impl Future for Ready<'_> {
+    type Output = Result<Readiness, Status>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.armed.is_none() {
+            return match self.arm(cx.waker()) {
+                Ok(()) => Poll::Pending,
+                Err(status) => Poll::Ready(Err(status)),
+            };
+        }
+        let Some((shared, _)) = &self.armed else { return Poll::Pending };
+        let mut shared = shared.lock();
+        match shared.outcome {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                shared.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        if let Some((_, wait)) = self.armed.take() {
+            // Nothing to cancel is fine: it has fired.
+            let _ = wait.cancel();
+        }
+    }
+}
+
+impl fmt::Debug for Ready<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("interest", &self.interest).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! `spawn`: a future becomes a live future of a dispatcher.
+//!
+//! 1. The dispatcher admits it, counts one accepted callback, and lists it.
+//! 2. Each wake hands a *runnable* to the dispatcher, which queues it like anything that became ready. Whatever state
+//!    the dispatcher is in takes it; while it shuts down the runnable is dropped in its turn, and the future with it.
+//! 3. The future ends when its last piece is dropped, in a turn of the dispatcher. How it ended is counted then.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_task::Runnable;
+
+use super::join::{JoinError, JoinHandle};
+use crate::runtime::DispatcherHandle;
+use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
+use crate::runtime::dispatcher::DispatcherInner;
+use crate::runtime::live_futures::FutureId;
+use crate::status::Status;
+use crate::sync::Arc;
+
+/// A queued wake as a callback.
+struct Wake(Runnable);
+
+impl Invoke for Wake {
+    fn invoke(self, outcome: Outcome) {
+        match outcome {
+            Outcome::Done(_) => {
+                self.0.run();
+            }
+            // Dropping the runnable drops the future, here, in context.
+            Outcome::Failed(_) | Outcome::Canceled => drop(self.0),
+        }
+    }
+}
+
+/// Counts how a future ended, when the last of it is dropped.
+struct Ending {
+    dispatcher: Arc<DispatcherInner>,
+    id: FutureId,
+    finished: bool,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let waker = {
+            let mut core = self.dispatcher.lock();
+            if self.finished {
+                core.counts.ran += 1;
+            } else if core.state.accepts() {
+                // Nobody but its handle ends a future early while the dispatcher runs.
+                core.counts.taken_back += 1;
+            } else {
+                core.counts.canceled += 1;
+            }
+            core.futures.remove(self.id)
+        };
+        drop(waker);
+    }
+}
+
+/// A user's future with its panics caught and its end counted.
+struct Tracked<F: Future> {
+    /// Boxed, so that it can be dropped before `ending` is.
+    future: Option<Pin<Box<F>>>,
+    ending: Ending,
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = Result<F::Output, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Some(future) = this.future.as_mut() else {
+            panic!("a future is not polled again after it has finished");
+        };
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        let result = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(value)) => Ok(value),
+            Err(payload) => {
+                let message = crate::runtime::message_of(payload);
+                this.ending.dispatcher.report_panic(message.clone());
+                Err(JoinError::panicked(message))
+            }
+        };
+        this.ending.finished = true;
+        this.drop_future();
+        Poll::Ready(result)
+    }
+}
+
+impl<F: Future> Tracked<F> {
+    fn drop_future(&mut self) {
+        let future = self.future.take();
+        let dispatcher = Arc::clone(&self.ending.dispatcher);
+        dispatcher.guard_panic(|| drop(future));
+    }
+}
+
+impl<F: Future> Drop for Tracked<F> {
+    fn drop(&mut self) {
+        self.drop_future();
+    }
+}
+
+impl DispatcherInner {
+    /// Takes a wake, in whatever state.
+    fn wake(self: &Arc<Self>, runnable: Runnable) {
+        let entry = self.entry(Callback::new(Wake(runnable)), Kind::Wake, Location::caller());
+        let mut core = self.lock();
+        let mut entry = entry;
+        if !core.state.accepts() {
+            entry.outcome = Outcome::Canceled;
+        }
+        core.queue.insert(entry, Stage::Ready);
+        let schedule = core.wants_schedule(self.options().synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
+    }
+}
+
+impl DispatcherHandle {
+    /// Spawns a future, which is polled on this dispatcher and nowhere else.
+    ///
+    /// The handle gives its result; dropping the handle lets the future run on. When the dispatcher shuts down first,
+    /// the future is dropped on it, and the handle yields [`JoinError`] with [`Status::Canceled`].
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future when the dispatcher shuts down or has shut down.
+    ///
+    /// # Thread requirements
+    /// Any thread.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::{DispatcherBuilder, RuntimeBuilder, sleep};
+    /// use std::time::Duration;
+    ///
+    /// let runtime = RuntimeBuilder::new().build()?;
+    /// let driver = runtime.new_driver("blinker");
+    /// let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().name("led"))?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// let _blinking = dispatcher.spawn(async move {
+    ///     sleep(Duration::from_millis(1)).await.expect("nothing shuts down");
+    ///     sender.send("on").expect("the receiver waits");
+    /// })?;
+    /// assert_eq!(receiver.recv()?, "on");
+    /// runtime.shutdown(Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let dispatcher = Arc::clone(self.inner());
+        let id = {
+            let mut core = dispatcher.lock();
+            if core.admit().is_err() {
+                return Err(SpawnError(future));
+            }
+            core.futures.insert()
+        };
+        let ending = Ending { dispatcher: Arc::clone(&dispatcher), id, finished: false };
+        let tracked = Tracked { future: Some(Box::pin(future)), ending };
+        let waking = Arc::clone(&dispatcher);
+        let (runnable, task) = async_task::spawn(tracked, move |runnable| waking.wake(runnable));
+        dispatcher.lock().futures.set_waker(id, runnable.waker());
+        runnable.schedule();
+        Ok(JoinHandle::new(task))
+    }
+}
+
+/// A future was refused because the dispatcher shuts down or has shut down. It carries the future, unpolled.
+pub struct SpawnError<F>(F);
+
+impl<F> SpawnError<F> {
+    /// [`Status::BadState`].
+    pub fn status(&self) -> Status {
+        Status::BadState
+    }
+
+    /// The future.
+    pub fn into_inner(self) -> F {
+        self.0
+    }
+
+    /// Drops the future and keeps the status.
+    pub fn into_status(self) -> Status {
+        Status::BadState
+    }
+}
+
+impl<F> fmt::Debug for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpawnError(BadState)")
+    }
+}
+
+impl<F> fmt::Display for SpawnError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the future was refused: the dispatcher shuts down")
+    }
+}
+
+impl<F> std::error::Error for SpawnError<F> {}
+
+impl<F> From<SpawnError<F>> for Status {
+    fn from(_: SpawnError<F>) -> Status {
+        Status::BadState
+    }
+}

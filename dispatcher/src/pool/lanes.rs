@@ -1,0 +1,178 @@
+//! Work lanes: threads for what may block, shared by the dispatchers of a pool.
+//!
+//! Each [`Lane`] has workers of its own, started when there is an item and none of them is idle, up to a limit, so that
+//! slow items never hold up fast ones. A worker without an item for [`IDLE_LIFE`] ends. Items are run in the order in
+//! which they were submitted. A pool that is driven by hand runs them on the thread that drives it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::sync::{Arc, Condvar, Mutex, Wakeup, thread};
+use crate::time::Clock;
+
+/// Which workers run an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// For what computes or blocks briefly: about as many workers as processors.
+    Fast,
+    /// For what may block for long, such as file input and output.
+    Slow,
+}
+
+/// How long a worker waits for another item before it ends.
+const IDLE_LIFE: Duration = Duration::from_secs(10);
+/// The most workers of the slow lane.
+const SLOW_LIMIT: usize = 64;
+
+/// An item: what a worker does. It is never dropped unrun while the lane is open; who submits it decides inside of it
+/// whether there is still something to do.
+pub(crate) trait LaneItem: Send + Sync + 'static {
+    /// Does the work, on a worker thread. Catches its own panics.
+    fn run(self: Arc<Self>);
+}
+
+#[derive(Default)]
+struct State {
+    items: VecDeque<Arc<dyn LaneItem>>,
+    workers: usize,
+    idle: usize,
+    started: u64,
+    closed: bool,
+    handles: Vec<thread::JoinHandle<()>>,
+}
+
+struct LaneShared {
+    name: String,
+    limit: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The lanes of one pool.
+pub(crate) struct Lanes {
+    by_hand: bool,
+    fast: Arc<LaneShared>,
+    slow: Arc<LaneShared>,
+}
+
+impl Lanes {
+    pub(crate) fn new(name: String, by_hand: bool) -> Self {
+        let fast = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+        let lane = |kind: &str, limit| {
+            Arc::new(LaneShared {
+                name: format!("{name}-{kind}"),
+                limit,
+                state: Mutex::new(State::default()),
+                changed: Condvar::new(),
+            })
+        };
+        Lanes { by_hand, fast: lane("fast", fast), slow: lane("slow", SLOW_LIMIT) }
+    }
+
+    fn lane(&self, lane: Lane) -> &Arc<LaneShared> {
+        match lane {
+            Lane::Fast => &self.fast,
+            Lane::Slow => &self.slow,
+        }
+    }
+
+    /// Queues an item.
+    ///
+    /// # Errors
+    /// When no worker runs and none can be started; the item is not queued then.
+    pub(crate) fn submit(&self, lane: Lane, item: Arc<dyn LaneItem>) -> std::io::Result<()> {
+        let shared = self.lane(lane);
+        let mut state = shared.state.lock();
+        state.items.push_back(item);
+        if self.by_hand {
+            return Ok(());
+        }
+        if state.idle >= state.items.len() {
+            drop(state);
+            shared.changed.notify_one();
+            return Ok(());
+        }
+        if state.workers >= shared.limit {
+            return Ok(());
+        }
+        match start_worker(shared, &mut state) {
+            Ok(()) => Ok(()),
+            // The workers that run will get to it.
+            Err(_) if state.workers > 0 => Ok(()),
+            Err(error) => {
+                state.items.pop_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs one item on the calling thread, for a pool without threads; false when there is none.
+    pub(crate) fn run_one_by_hand(&self) -> bool {
+        if !self.by_hand {
+            return false;
+        }
+        let item = [&self.fast, &self.slow].into_iter().find_map(|lane| lane.state.lock().items.pop_front());
+        let Some(item) = item else { return false };
+        // Work belongs to no pool, on whichever thread it runs.
+        super::run_queue::as_current(0, || item.run());
+        true
+    }
+
+    /// Lets the workers end once there is nothing left to do.
+    pub(crate) fn close(&self) {
+        for lane in [&self.fast, &self.slow] {
+            lane.state.lock().closed = true;
+            lane.changed.notify_all();
+        }
+    }
+
+    /// Waits for the workers of closed lanes.
+    pub(crate) fn join(&self) {
+        for lane in [&self.fast, &self.slow] {
+            let handles = std::mem::take(&mut lane.state.lock().handles);
+            for handle in handles {
+                if handle.id() != thread::current_id() {
+                    // An item's panic is caught where it runs.
+                    let _ = handle.join();
+                }
+            }
+        }
+    }
+}
+
+fn start_worker(shared: &Arc<LaneShared>, state: &mut State) -> std::io::Result<()> {
+    let name = format!("{}-{}", shared.name, state.started);
+    let worker = Arc::clone(shared);
+    let handle = thread::spawn(&name, move || work(&worker))?;
+    state.started += 1;
+    state.workers += 1;
+    state.handles.retain(|handle| !handle.is_finished());
+    state.handles.push(handle);
+    Ok(())
+}
+
+fn work(shared: &LaneShared) {
+    loop {
+        let item = {
+            let mut state = shared.state.lock();
+            loop {
+                if let Some(item) = state.items.pop_front() {
+                    break item;
+                }
+                if state.closed {
+                    state.workers -= 1;
+                    return;
+                }
+                state.idle += 1;
+                let until = Clock::real().now() + IDLE_LIFE;
+                let timed_out = shared.changed.wait_until(&mut state, until) == Wakeup::TimedOut;
+                state.idle -= 1;
+                if timed_out && state.items.is_empty() {
+                    state.workers -= 1;
+                    return;
+                }
+            }
+        };
+        item.run();
+    }
+}

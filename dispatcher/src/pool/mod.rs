@@ -1,0 +1,26 @@
+//! The pool (L2): threads that run *runnables*. It knows no callback, no driver and no dispatcher.
+//!
+//! A pool is a set of event loops that share one reactor. Each has a deque of runnables and steals from its siblings;
+//! threads outside use the injector. Who sleeps and who is woken is [`idle`]'s business, described and argued in
+//! `pool/README.md`. There is one pool a scheduler role: [`role`].
+
+pub(crate) mod idle;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) mod lanes;
+#[cfg(all(test, loom))]
+mod loom_idle;
+#[cfg(not(any(loom, shuttle)))]
+mod role;
+#[cfg(not(any(loom, shuttle)))]
+mod run_queue;
+#[cfg(not(any(loom, shuttle)))]
+mod stall_watch;
+#[cfg(not(any(loom, shuttle)))]
+mod threads;
+#[cfg(not(any(loom, shuttle)))]
+mod worker;
+
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) use threads::ThreadRefused;

@@ -1,0 +1,199 @@
+//! One pool: a reactor, run queues, threads. A pool without threads is driven by hand: [`Pool::run_one`].
+
+use std::io;
+
+use crate::event_loop::reactor::{PollMode, Reactor};
+use crate::sync::Arc;
+use crate::time::{Clock, Instant};
+
+use super::idle::{Idle, Wake};
+use super::lanes::Lanes;
+use super::run_queue::{self, RunQueue};
+use super::stall_watch::StallWatch;
+use super::threads::{ThreadRefused, Threads};
+use super::worker;
+
+/// What the pool runs: something that makes one turn at a time.
+pub(crate) trait Runnable: Send + Sync + 'static {
+    /// Makes a turn on this thread.
+    fn run_turn(self: Arc<Self>) -> Turn;
+}
+
+/// What becomes of a runnable after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a runnable that wants another turn has to be queued again"]
+pub(crate) enum Turn {
+    /// Nothing: whoever makes it runnable again schedules it.
+    Done,
+    /// To the back of the run queue.
+    Again,
+}
+
+/// A reference to something runnable.
+pub(crate) type Task = Arc<dyn Runnable>;
+
+/// How a pool is made.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolOptions {
+    /// The prefix of its threads' names.
+    pub(crate) name: String,
+    /// Base threads; 0 for a pool that is driven by hand.
+    pub(crate) threads: usize,
+    /// The most threads, base and extra.
+    pub(crate) thread_limit: usize,
+    pub(crate) clock: Clock,
+    pub(crate) simulated: bool,
+}
+
+/// One pool: a reactor, run queues, threads.
+pub(crate) struct Pool {
+    pub(super) reactor: Arc<Reactor>,
+    pub(super) queue: RunQueue,
+    pub(super) idle: Idle,
+    pub(super) watch: StallWatch,
+    pub(super) threads: Threads,
+    lanes: Lanes,
+}
+
+impl Pool {
+    /// Makes the pool and starts its base threads.
+    ///
+    /// # Errors
+    /// What the system says when it has no descriptors or threads left; nothing stays behind.
+    pub(crate) fn start(options: PoolOptions) -> io::Result<Arc<Pool>> {
+        let reactor = if options.simulated { Reactor::simulated(options.clock) } else { Reactor::new(options.clock)? };
+        let limit = options.thread_limit.max(options.threads);
+        let by_hand = options.threads == 0;
+        let pool = Arc::new(Pool {
+            reactor,
+            queue: RunQueue::new(limit),
+            idle: Idle::new(limit),
+            watch: StallWatch::new(format!("{}-watch", options.name)),
+            threads: Threads::new(options.name.clone(), options.threads, limit),
+            lanes: Lanes::new(options.name, by_hand),
+        });
+        for _ in 0..options.threads {
+            if let Err(error) = pool.threads.start_one(&pool, worker::Role::Base) {
+                pool.close();
+                pool.join();
+                return Err(error);
+            }
+        }
+        Ok(pool)
+    }
+
+    /// The reactor that all threads of the pool share.
+    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
+        &self.reactor
+    }
+
+    /// The worker threads for what may block.
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// The thread accounting.
+    pub(crate) fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Whether the pool has no threads of its own.
+    pub(crate) fn is_driven_by_hand(&self) -> bool {
+        self.threads.base() == 0
+    }
+
+    /// Makes a runnable run: on this thread's own deque if it belongs to the pool, else through the injector.
+    pub(crate) fn schedule(self: &Arc<Self>, task: Task) {
+        self.queue.push(self.id(), task);
+        self.notify();
+    }
+
+    /// Whether the calling thread belongs to this pool (or drives it by hand at this moment).
+    pub(crate) fn is_current(&self) -> bool {
+        run_queue::current_pool() == self.id()
+    }
+
+    /// A number that tells pools of the process apart for as long as they live.
+    pub(super) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(super) fn notify(&self) {
+        let wake = self.idle.notify();
+        self.carry_out(wake);
+    }
+
+    pub(super) fn carry_out(&self, wake: Wake) {
+        if wake == Wake::Leader {
+            self.reactor.wake();
+        }
+    }
+
+    /// Makes all threads stop once nothing is runnable. Idempotent; never blocks.
+    pub(crate) fn close(&self) {
+        self.threads.close();
+        if self.idle.close() {
+            self.reactor.wake();
+        }
+        self.watch.close();
+        self.lanes.close();
+    }
+
+    /// Waits for the threads of a closed pool. Must not be called on one of them.
+    pub(crate) fn join(&self) {
+        self.threads.join();
+        self.lanes.join();
+        self.watch.join();
+    }
+
+    /// Adds a thread for a dispatcher that allows sync calls.
+    ///
+    /// # Errors
+    /// [`ThreadRefused::Limit`](ThreadRefused::Limit) when base and reserved threads would exceed the limit.
+    pub(crate) fn reserve_thread(self: &Arc<Self>) -> Result<(), ThreadRefused> {
+        self.threads.reserve(self)
+    }
+
+    /// Gives the thread of [`reserve_thread`](Pool::reserve_thread) back. It stays for the next one.
+    pub(crate) fn release_thread(&self) {
+        self.threads.release();
+    }
+}
+
+/// Driving a pool by hand, on the calling thread.
+impl Pool {
+    /// Counts the calling thread as one of the pool while `f` runs.
+    pub(crate) fn as_current<R>(&self, f: impl FnOnce() -> R) -> R {
+        run_queue::as_current(self.id(), f)
+    }
+
+    /// Makes one turn of what has been runnable for longest; false when nothing is. Lane items count as runnable.
+    pub(crate) fn run_one(self: &Arc<Self>) -> bool {
+        let Some(task) = self.queue.steal_injected() else { return self.lanes.run_one_by_hand() };
+        if Arc::clone(&task).run_turn() == Turn::Again {
+            self.queue.push(self.id(), task);
+        }
+        true
+    }
+
+    /// Takes what is due in the reactor; false when nothing is.
+    pub(crate) fn take_events(&self) -> bool {
+        let Some(mut lead) = self.reactor.try_lead() else { return false };
+        let batch = lead.poll(PollMode::NonBlocking);
+        drop(lead);
+        let any = !batch.is_empty();
+        batch.deliver();
+        any
+    }
+
+    /// The earliest deadline of an armed timer; infinite if there is none.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.reactor.next_deadline()
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}

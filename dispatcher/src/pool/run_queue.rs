@@ -1,0 +1,125 @@
+//! Where runnables wait: a deque for each thread of the pool, from which its siblings steal, and the injector for
+//! everybody else.
+//!
+//! A thread knows its own deque by a thread-local, which names the pool it belongs to: a thread of another pool is an
+//! outside thread here.
+
+use std::cell::{Cell, RefCell};
+
+use crossbeam_deque::{Injector, Steal, Stealer, Worker};
+
+use super::Task;
+use crate::sync::RwLock;
+
+thread_local! {
+    /// The pool that this thread belongs to, 0 for none.
+    static CURRENT_POOL: Cell<usize> = const { Cell::new(0) };
+    /// The deque of this thread, if it is a thread of a pool.
+    static OWN: RefCell<Option<Worker<Task>>> = const { RefCell::new(None) };
+}
+
+/// The pool that the calling thread belongs to, 0 for none.
+pub(crate) fn current_pool() -> usize {
+    CURRENT_POOL.get()
+}
+
+/// Counts the calling thread as one of the pool `id` while `f` runs, without giving it a deque.
+pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT_POOL.set(self.0);
+        }
+    }
+    let _restore = Restore(CURRENT_POOL.replace(id));
+    f()
+}
+
+/// The run queues of one pool.
+pub(crate) struct RunQueue {
+    injector: Injector<Task>,
+    /// By thread index; `None` where no thread is.
+    stealers: RwLock<Vec<Option<Stealer<Task>>>>,
+}
+
+impl RunQueue {
+    pub(crate) fn new(threads: usize) -> Self {
+        RunQueue { injector: Injector::new(), stealers: RwLock::new((0..threads).map(|_| None).collect()) }
+    }
+
+    /// Makes the calling thread the thread `index` of pool `id`, with a deque of its own.
+    pub(crate) fn enter(&self, id: usize, index: usize) {
+        let worker = Worker::new_fifo();
+        self.stealers.write()[index] = Some(worker.stealer());
+        CURRENT_POOL.set(id);
+        OWN.set(Some(worker));
+    }
+
+    /// Undoes [`enter`](RunQueue::enter); what is left in the deque goes to the injector.
+    pub(crate) fn leave(&self, index: usize) {
+        self.stealers.write()[index] = None;
+        CURRENT_POOL.set(0);
+        if let Some(worker) = OWN.take() {
+            while let Some(task) = worker.pop() {
+                self.injector.push(task);
+            }
+        }
+    }
+
+    /// Queues a runnable: on the own deque of a thread of pool `id`, else on the injector.
+    pub(crate) fn push(&self, id: usize, task: Task) {
+        let left = OWN.with_borrow(|own| match own {
+            Some(worker) if CURRENT_POOL.get() == id => {
+                worker.push(task);
+                None
+            }
+            _ => Some(task),
+        });
+        if let Some(task) = left {
+            self.injector.push(task);
+        }
+    }
+
+    /// The oldest of the calling thread's own deque.
+    pub(crate) fn pop_own(&self) -> Option<Task> {
+        OWN.with_borrow(|own| own.as_ref().and_then(Worker::pop))
+    }
+
+    /// One from the injector, and some more into the calling thread's own deque.
+    pub(crate) fn steal_injected(&self) -> Option<Task> {
+        OWN.with_borrow(|own| {
+            insist(|| match own {
+                Some(worker) => self.injector.steal_batch_and_pop(worker),
+                None => self.injector.steal(),
+            })
+        })
+    }
+
+    /// One from a sibling of thread `index`, and some more into its own deque.
+    pub(crate) fn steal_from_siblings(&self, index: usize) -> Option<Task> {
+        let stealers = self.stealers.read();
+        let count = stealers.len();
+        OWN.with_borrow(|own| {
+            let own = own.as_ref()?;
+            // Start behind oneself, so that thieves spread over their victims.
+            (1..count)
+                .filter_map(|step| stealers[(index + step) % count].as_ref())
+                .find_map(|sibling| insist(|| sibling.steal_batch_and_pop(own)))
+        })
+    }
+
+    /// Whether nothing is runnable in any queue of the pool.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.injector.is_empty() && self.stealers.read().iter().flatten().all(Stealer::is_empty)
+    }
+}
+
+fn insist(mut steal: impl FnMut() -> Steal<Task>) -> Option<Task> {
+    loop {
+        match steal() {
+            Steal::Success(task) => return Some(task),
+            Steal::Empty => return None,
+            Steal::Retry => std::hint::spin_loop(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Stretches of code that may block.
+
+use std::fmt;
+
+use super::call_stack;
+use crate::status::Status;
+
+/// Runs `f`, which may block, where blocking is allowed: on a dispatcher that allows sync calls, and on threads that
+/// run no callback.
+///
+/// # Errors
+/// [`BlockingError`] with `f`, not called, on a dispatcher that does not allow sync calls. There
+/// [`offload`](crate::DispatcherHandle::offload) is the way.
+///
+/// # Examples
+/// ```
+/// let line = fuchsine_dispatcher::blocking(|| "read from a terminal")?;
+/// assert_eq!(line, "read from a terminal");
+/// # Ok::<(), fuchsine_dispatcher::Status>(())
+/// ```
+pub fn blocking<R, F: FnOnce() -> R>(f: F) -> Result<R, BlockingError<F>> {
+    if call_stack::current_dispatcher().is_some_and(|dispatcher| !dispatcher.allows_sync_calls()) {
+        return Err(BlockingError(f));
+    }
+    Ok(f())
+}
+
+/// Blocking is not allowed here. It carries what was to be run.
+pub struct BlockingError<F>(F);
+
+impl<F> BlockingError<F> {
+    /// [`Status::BadState`].
+    pub fn status(&self) -> Status {
+        Status::BadState
+    }
+
+    /// What was not run.
+    pub fn into_inner(self) -> F {
+        self.0
+    }
+
+    /// Drops what was not run and keeps the status.
+    pub fn into_status(self) -> Status {
+        Status::BadState
+    }
+}
+
+impl<F> fmt::Debug for BlockingError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BlockingError(BadState)")
+    }
+}
+
+impl<F> fmt::Display for BlockingError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("blocking is not allowed on this dispatcher: make it with `allow_sync_calls`, or use `offload`")
+    }
+}
+
+impl<F> std::error::Error for BlockingError<F> {}
+
+impl<F> From<BlockingError<F>> for Status {
+    fn from(_: BlockingError<F>) -> Status {
+        Status::BadState
+    }
+}

@@ -1,0 +1,196 @@
+//! Making a dispatcher: options, their checks, and the errors.
+
+use std::fmt;
+
+use super::call_stack;
+use super::dispatcher::{DispatcherInner, Options, ShutdownObserver};
+use super::driver::DriverInner;
+use super::handle::Dispatcher;
+use super::ids::DispatcherId;
+use crate::pool::ThreadRefused;
+use crate::status::Status;
+use crate::sync::Arc;
+
+/// Makes a [`Dispatcher`]. The default is synchronized, allows no sync calls, and has the default scheduler role.
+#[must_use = "a builder does nothing until it builds"]
+pub struct DispatcherBuilder {
+    options: Options,
+    observer: Option<ShutdownObserver>,
+}
+
+impl DispatcherBuilder {
+    /// A builder with the defaults.
+    pub fn new() -> Self {
+        DispatcherBuilder {
+            options: Options {
+                name: String::new(),
+                synchronized: true,
+                allow_sync_calls: false,
+                scheduler_role: String::new(),
+            },
+            observer: None,
+        }
+    }
+
+    /// The name in dumps and logs. It need not be unique and is kept whole.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.options.name = name.into();
+        self
+    }
+
+    /// Callbacks may run in parallel, and no order among them is promised. Not together with
+    /// [`allow_sync_calls`](DispatcherBuilder::allow_sync_calls).
+    pub fn unsynchronized(mut self) -> Self {
+        self.options.synchronized = false;
+        self
+    }
+
+    /// Callbacks may block. The pool gets one more thread for it.
+    pub fn allow_sync_calls(mut self) -> Self {
+        self.options.allow_sync_calls = true;
+        self
+    }
+
+    /// The scheduler role: dispatchers of one role share a pool, different roles never do. `""` is the default role.
+    pub fn scheduler_role(mut self, role: impl Into<String>) -> Self {
+        self.options.scheduler_role = role.into();
+        self
+    }
+
+    /// Called once, last: when every callback has ended and the dispatcher has shut down. It runs on the dispatcher's
+    /// pool with the dispatcher current.
+    pub fn shutdown_observer(mut self, observer: impl FnOnce() + Send + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Creates the dispatcher, owned by the driver that the calling thread is inside of.
+    ///
+    /// # Errors
+    /// In the order in which they are looked for:
+    /// - [`Status::InvalidArgs`]: the thread is inside no driver; use
+    ///   [`Driver::new_dispatcher`](crate::Driver::new_dispatcher) there.
+    /// - [`Status::NotSupported`]: unsynchronized together with `allow_sync_calls`.
+    /// - [`Status::BadState`]: the driver shuts down or has shut down.
+    /// - [`Status::NoResources`]: the thread limit of the role is reached, or the system has no thread left.
+    pub fn build(self) -> Result<Dispatcher, CreateError> {
+        match call_stack::current_driver() {
+            Some(owner) => self.build_for(&owner),
+            None => Err(CreateError::new(CreateErrorKind::NoDriver)),
+        }
+    }
+
+    pub(crate) fn build_for(self, owner: &Arc<DriverInner>) -> Result<Dispatcher, CreateError> {
+        let DispatcherBuilder { options, observer } = self;
+        if !options.synchronized && options.allow_sync_calls {
+            return Err(CreateError::new(CreateErrorKind::UnsynchronizedSyncCalls));
+        }
+        if !owner.is_open() {
+            return Err(CreateError::new(CreateErrorKind::ShuttingDown));
+        }
+        let pool = owner
+            .runtime()
+            .pool_of_role(&options.scheduler_role)
+            .map_err(|error| CreateError::new(CreateErrorKind::System(error)))?;
+        let allow_sync_calls = options.allow_sync_calls;
+        if allow_sync_calls {
+            pool.reserve_thread().map_err(|refused| {
+                CreateError::new(match refused {
+                    ThreadRefused::Limit(limit) => CreateErrorKind::ThreadLimit(limit),
+                    ThreadRefused::System(error) => CreateErrorKind::System(error),
+                })
+            })?;
+        }
+        let made = owner.add_dispatcher(|| {
+            DispatcherInner::new(DispatcherId::fresh(), options, Arc::clone(owner), Arc::clone(&pool), observer)
+        });
+        match made {
+            Ok(inner) => Ok(Dispatcher::new(inner)),
+            Err(_) => {
+                if allow_sync_calls {
+                    pool.release_thread();
+                }
+                Err(CreateError::new(CreateErrorKind::ShuttingDown))
+            }
+        }
+    }
+}
+
+impl Default for DispatcherBuilder {
+    fn default() -> Self {
+        DispatcherBuilder::new()
+    }
+}
+
+impl fmt::Debug for DispatcherBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DispatcherBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// A dispatcher could not be created. Nothing stays behind.
+#[derive(Debug)]
+pub struct CreateError(Box<CreateErrorKind>);
+
+#[derive(Debug)]
+enum CreateErrorKind {
+    NoDriver,
+    UnsynchronizedSyncCalls,
+    ShuttingDown,
+    ThreadLimit(usize),
+    System(std::io::Error),
+}
+
+impl CreateError {
+    fn new(kind: CreateErrorKind) -> Self {
+        CreateError(Box::new(kind))
+    }
+
+    /// The condition as a status.
+    pub fn status(&self) -> Status {
+        match &*self.0 {
+            CreateErrorKind::NoDriver => Status::InvalidArgs,
+            CreateErrorKind::UnsynchronizedSyncCalls => Status::NotSupported,
+            CreateErrorKind::ShuttingDown => Status::BadState,
+            CreateErrorKind::ThreadLimit(_) => Status::NoResources,
+            CreateErrorKind::System(error) => match Status::from(error) {
+                Status::ShouldWait => Status::NoResources,
+                status => status,
+            },
+        }
+    }
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot create the dispatcher: ")?;
+        match &*self.0 {
+            CreateErrorKind::NoDriver => {
+                f.write_str("the thread is inside no driver; use `Driver::new_dispatcher` or `Driver::enter`")
+            }
+            CreateErrorKind::UnsynchronizedSyncCalls => {
+                f.write_str("an unsynchronized dispatcher cannot allow sync calls; choose one of the two")
+            }
+            CreateErrorKind::ShuttingDown => f.write_str("its driver shuts down or has shut down"),
+            CreateErrorKind::ThreadLimit(limit) => {
+                write!(f, "its role may have {limit} threads and all are taken; raise the thread limit")
+            }
+            CreateErrorKind::System(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for CreateError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            CreateErrorKind::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<CreateError> for Status {
+    fn from(error: CreateError) -> Status {
+        error.status()
+    }
+}

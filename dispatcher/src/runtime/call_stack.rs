@@ -1,0 +1,158 @@
+//! The driver call stack of each thread: which drivers and dispatchers this thread is inside of, innermost last.
+//!
+//! It answers what is *current*, and whether a driver would be called into while it is still in a call further up
+//! (never: the call is deferred). What the top of each thread's stack is can be read from other threads too, for dumps.
+//!
+//! # Invariants
+//! - Every push is undone by the drop of its [`FrameGuard`], in reverse order, also when a callback panics.
+
+use std::cell::RefCell;
+
+use thread_local::ThreadLocal;
+
+use super::dispatcher::DispatcherInner;
+use super::driver::DriverInner;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// One level of the stack.
+#[derive(Clone)]
+enum Frame {
+    /// A callback of this dispatcher runs.
+    Dispatcher(Arc<DispatcherInner>),
+    /// The thread entered this driver without a dispatcher.
+    Driver(Arc<DriverInner>),
+}
+
+impl Frame {
+    fn owner(&self) -> &Arc<DriverInner> {
+        match self {
+            Frame::Dispatcher(dispatcher) => dispatcher.owner(),
+            Frame::Driver(driver) => driver,
+        }
+    }
+
+    fn dispatcher(&self) -> Option<&Arc<DispatcherInner>> {
+        match self {
+            Frame::Dispatcher(dispatcher) => Some(dispatcher),
+            Frame::Driver(_) => None,
+        }
+    }
+}
+
+thread_local! {
+    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only.
+#[derive(Debug, Default)]
+struct Published {
+    driver: AtomicU64,
+    dispatcher: AtomicU64,
+}
+
+static PUBLISHED: ThreadLocal<Published> = ThreadLocal::new();
+
+fn publish(top: Option<&Frame>) {
+    let published = PUBLISHED.get_or_default();
+    let driver = top.map_or(0, |frame| frame.owner().id().as_raw());
+    let dispatcher = top.and_then(Frame::dispatcher).map_or(0, |dispatcher| dispatcher.id().as_raw());
+    published.driver.store(driver, Ordering::Relaxed);
+    published.dispatcher.store(dispatcher, Ordering::Relaxed);
+}
+
+/// How many threads of the process are inside this driver at this moment, as far as their innermost frame tells.
+pub(crate) fn threads_in_driver(driver: u64) -> usize {
+    PUBLISHED.iter().filter(|published| published.driver.load(Ordering::Relaxed) == driver).count()
+}
+
+/// Pops the frame when dropped.
+#[must_use = "the frame is popped when the guard is dropped"]
+pub(crate) struct FrameGuard(());
+
+impl Drop for FrameGuard {
+    fn drop(&mut self) {
+        let popped = STACK.with_borrow_mut(|stack| {
+            let popped = stack.pop();
+            publish(stack.last());
+            popped
+        });
+        // Outside of the borrow: dropping what it names may run code that asks what is current.
+        drop(popped);
+    }
+}
+
+fn push(frame: Frame) -> FrameGuard {
+    publish(Some(&frame));
+    STACK.with_borrow_mut(|stack| stack.push(frame));
+    FrameGuard(())
+}
+
+/// Enters a dispatcher for a callback.
+pub(crate) fn push_dispatcher(dispatcher: &Arc<DispatcherInner>) -> FrameGuard {
+    push(Frame::Dispatcher(Arc::clone(dispatcher)))
+}
+
+/// Enters a driver without a dispatcher.
+pub(crate) fn push_driver(driver: &Arc<DriverInner>) -> FrameGuard {
+    push(Frame::Driver(Arc::clone(driver)))
+}
+
+/// Runs `f` as if the stack were empty: work on a lane belongs to no driver, also where one thread does everything.
+pub(crate) fn hidden<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore(Vec<Frame>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            STACK.set(std::mem::take(&mut self.0));
+            STACK.with_borrow(|stack| publish(stack.last()));
+        }
+    }
+    let _restore = Restore(STACK.take());
+    publish(None);
+    f()
+}
+
+/// The dispatcher of the innermost frame.
+pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
+    STACK.with_borrow(|stack| stack.last().and_then(Frame::dispatcher).cloned())
+}
+
+/// The driver of the innermost frame.
+pub(crate) fn current_driver() -> Option<Arc<DriverInner>> {
+    STACK.with_borrow(|stack| stack.last().map(|frame| Arc::clone(frame.owner())))
+}
+
+/// The raw ids of the innermost frame: driver and dispatcher, 0 for none.
+pub(crate) fn current_ids() -> (u64, u64) {
+    STACK.with_borrow(|stack| {
+        stack.last().map_or((0, 0), |frame| {
+            (frame.owner().id().as_raw(), frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw()))
+        })
+    })
+}
+
+/// Whether this dispatcher is the innermost one.
+pub(crate) fn is_current(dispatcher: &DispatcherInner) -> bool {
+    STACK.with_borrow(|stack| {
+        stack.last().and_then(Frame::dispatcher).is_some_and(|top| std::ptr::eq(&raw const **top, dispatcher))
+    })
+}
+
+/// What an inline decision asks about this thread's stack.
+pub(crate) struct StackView {
+    pub(crate) owner_in_stack: bool,
+    pub(crate) allows_sync_calls: bool,
+    pub(crate) depth: u32,
+}
+
+/// Looks at every frame for `owner`.
+pub(crate) fn view(owner: &DriverInner) -> StackView {
+    STACK.with_borrow(|stack| StackView {
+        owner_in_stack: stack.iter().any(|frame| std::ptr::eq(&raw const **frame.owner(), owner)),
+        allows_sync_calls: stack
+            .last()
+            .and_then(Frame::dispatcher)
+            .is_some_and(|dispatcher| dispatcher.allows_sync_calls()),
+        depth: stack.len() as u32,
+    })
+}

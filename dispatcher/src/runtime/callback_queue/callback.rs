@@ -1,0 +1,235 @@
+//! A callback, type-erased and stored in place.
+//!
+//! A closure of up to [`INLINE_WORDS`] words lives in the callback itself, so that accepting a post allocates
+//! nothing; a larger one is boxed and the box lives in its place. What a callback is told is an [`Outcome`]; the
+//! typed argument that a user's closure sees is made from it by an [`Invoke`] implementation, one a kind of operation.
+//!
+//! # Invariants
+//! - `storage` holds a valid value of the type for which `vtable` was made, from [`Callback::new`] until the value is
+//!   moved out by [`Callback::invoke`] or [`Callback::into_inner`], which forget the callback, or dropped in `Drop`.
+//! - The stored type is `Send`, because [`Callback::new`] asks for it; that is what makes the callback `Send`.
+#![allow(unsafe_code, reason = "type erasure without an allocation; the invariants above are kept by this file alone")]
+
+use std::any::TypeId;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+
+use crate::status::Status;
+
+/// How many words a closure may have and still be stored in place.
+pub(crate) const INLINE_WORDS: usize = 6;
+
+/// What a callback is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// What it waited for happened. The number is the kind's own: readiness bits for a wait, otherwise 0.
+    Done(u64),
+    /// What it waited for ended in its own way, such as a peer that closed.
+    Failed(Status),
+    /// Its dispatcher shuts down, or the operation was canceled with notice.
+    Canceled,
+}
+
+impl Outcome {
+    /// The outcome as a result, with `Canceled` as a status among others.
+    pub(crate) fn into_result(self) -> Result<u64, Status> {
+        match self {
+            Outcome::Done(payload) => Ok(payload),
+            Outcome::Failed(status) => Err(status),
+            Outcome::Canceled => Err(Status::Canceled),
+        }
+    }
+}
+
+/// Something that can be told an outcome, once.
+pub(crate) trait Invoke: Send + 'static {
+    /// Consumes the callback.
+    fn invoke(self, outcome: Outcome);
+}
+
+/// Adapter for closures inside the crate that take the outcome as it is.
+#[derive(Debug)]
+pub(crate) struct WithOutcome<F>(pub(crate) F);
+
+impl<F: FnOnce(Outcome) + Send + 'static> Invoke for WithOutcome<F> {
+    fn invoke(self, outcome: Outcome) {
+        (self.0)(outcome);
+    }
+}
+
+type Storage = MaybeUninit<[usize; INLINE_WORDS]>;
+
+struct VTable {
+    invoke: unsafe fn(*mut Storage, Outcome),
+    drop: unsafe fn(*mut Storage),
+    type_id: fn() -> TypeId,
+    type_name: fn() -> &'static str,
+}
+
+/// A type-erased [`Invoke`].
+pub(crate) struct Callback {
+    storage: Storage,
+    vtable: &'static VTable,
+}
+
+// SAFETY: the stored value is `Send` (bound of `Invoke`, asked for by `new`); nothing else in a callback is shared.
+unsafe impl Send for Callback {}
+
+struct Inline<C>(C);
+struct Boxed<C>(C);
+
+impl<C: Invoke> Inline<C> {
+    const VTABLE: VTable = VTable {
+        invoke: |storage, outcome| {
+            // SAFETY: by the invariant the storage holds a `C`, which is moved out here and not touched again.
+            let callback = unsafe { storage.cast::<C>().read() };
+            callback.invoke(outcome);
+        },
+        drop: |storage| {
+            // SAFETY: by the invariant the storage holds a `C`, which nobody uses after `Drop`.
+            unsafe { storage.cast::<C>().drop_in_place() }
+        },
+        type_id: TypeId::of::<C>,
+        type_name: std::any::type_name::<C>,
+    };
+}
+
+impl<C: Invoke> Boxed<C> {
+    const VTABLE: VTable = VTable {
+        invoke: |storage, outcome| {
+            // SAFETY: by the invariant the storage holds a `Box<C>`, which is moved out here and not touched again.
+            let callback = unsafe { storage.cast::<Box<C>>().read() };
+            (*callback).invoke(outcome);
+        },
+        drop: |storage| {
+            // SAFETY: by the invariant the storage holds a `Box<C>`, which nobody uses after `Drop`.
+            unsafe { storage.cast::<Box<C>>().drop_in_place() }
+        },
+        type_id: TypeId::of::<C>,
+        type_name: std::any::type_name::<C>,
+    };
+}
+
+const fn fits<C>() -> bool {
+    size_of::<C>() <= size_of::<Storage>() && align_of::<C>() <= align_of::<Storage>()
+}
+
+impl Callback {
+    /// Erases the type of `callback`.
+    pub(crate) fn new<C: Invoke>(callback: C) -> Self {
+        let mut storage = Storage::uninit();
+        if fits::<C>() {
+            // SAFETY: size and alignment of `C` fit the storage, as just checked.
+            unsafe { storage.as_mut_ptr().cast::<C>().write(callback) };
+            Callback { storage, vtable: &Inline::<C>::VTABLE }
+        } else {
+            // SAFETY: a box is one word and the storage is aligned for words.
+            unsafe { storage.as_mut_ptr().cast::<Box<C>>().write(Box::new(callback)) };
+            Callback { storage, vtable: &Boxed::<C>::VTABLE }
+        }
+    }
+
+    /// Calls it.
+    pub(crate) fn invoke(self, outcome: Outcome) {
+        let mut this = ManuallyDrop::new(self);
+        let storage = &raw mut this.storage;
+        // SAFETY: `this` is never dropped, so the value that `invoke` moves out is used once.
+        unsafe { (this.vtable.invoke)(storage, outcome) }
+    }
+
+    /// The callback as what it was before its type was erased; `self` again if that was another type.
+    pub(crate) fn into_inner<C: Invoke>(self) -> Result<C, Self> {
+        if (self.vtable.type_id)() != TypeId::of::<C>() {
+            return Err(self);
+        }
+        let this = ManuallyDrop::new(self);
+        let storage = &raw const this.storage;
+        if fits::<C>() {
+            // SAFETY: the type is `C` and it fits, so `new` stored it in place; `this` is never dropped.
+            Ok(unsafe { storage.cast::<C>().read() })
+        } else {
+            // SAFETY: the type is `C` and it does not fit, so `new` stored a box; `this` is never dropped.
+            Ok(*unsafe { storage.cast::<Box<C>>().read() })
+        }
+    }
+
+    /// The name of the erased type, for dumps.
+    pub(crate) fn type_name(&self) -> &'static str {
+        (self.vtable.type_name)()
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        // SAFETY: `invoke` and `into_inner` forget the callback, so the value is still here, and this is its last use.
+        unsafe { (self.vtable.drop)(&raw mut self.storage) }
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Callback").field(&self.type_name()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Counted<const WORDS: usize>(Arc<AtomicUsize>, Arc<AtomicUsize>, [usize; WORDS]);
+
+    impl<const WORDS: usize> Invoke for Counted<WORDS> {
+        fn invoke(self, outcome: Outcome) {
+            assert_eq!(outcome, Outcome::Done(self.2.iter().sum::<usize>() as u64));
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl<const WORDS: usize> Drop for Counted<WORDS> {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn ends_once<const WORDS: usize>() {
+        let (ran, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let make = || Callback::new(Counted::<WORDS>(ran.clone(), dropped.clone(), [7; WORDS]));
+        let counts = || (ran.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed));
+        make().invoke(Outcome::Done(7 * WORDS as u64));
+        assert_eq!(counts(), (1, 1));
+        drop(make());
+        assert_eq!(counts(), (1, 2));
+        let inner = make().into_inner::<Counted<WORDS>>().expect("the type is the same");
+        assert_eq!(counts(), (1, 2));
+        drop(inner);
+        assert_eq!(counts(), (1, 3));
+        let other = make().into_inner::<WithOutcome<fn(Outcome)>>().expect_err("the type is another");
+        drop(other);
+        assert_eq!(counts(), (1, 4));
+    }
+
+    #[test]
+    fn a_small_callback_runs_or_drops_exactly_once() {
+        ends_once::<1>();
+    }
+
+    #[test]
+    fn a_callback_too_large_for_its_place_runs_or_drops_exactly_once() {
+        ends_once::<40>();
+    }
+
+    #[test]
+    fn a_closure_that_panics_drops_what_it_owns() {
+        let dropped = Arc::new(());
+        let held = Arc::clone(&dropped);
+        let callback = Callback::new(WithOutcome(move |_| {
+            let _held = held;
+            panic!("on purpose");
+        }));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback.invoke(Outcome::Canceled)));
+        assert!(result.is_err());
+        assert_eq!(Arc::strong_count(&dropped), 1);
+    }
+}

@@ -1,0 +1,92 @@
+//! Tasks with a deadline.
+//!
+//! The operation is accepted first and its timer armed second, without the lock in between. A timer that fires before
+//! its number was noted finds the operation all the same, because it carries the operation's own id; an operation that
+//! ended before its number was noted hands the timer back to be taken down.
+
+use std::panic::Location;
+use std::time::Duration;
+
+use super::callback_queue::{Callback, Entry, EventSource, Kind, OpId, Outcome, Stage};
+use super::dispatcher::DispatcherInner;
+use super::handle::DispatcherHandle;
+use super::inline::Origin;
+use super::task::{PostError, TaskFn, TaskHandle};
+use crate::event_loop::reactor::{EventTarget, Fired};
+use crate::status::{Canceled, Status};
+use crate::sync::Arc;
+use crate::time::Instant;
+
+impl EventTarget for DispatcherInner {
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) {
+        let payload = match fired {
+            Fired::Timer { .. } => 0,
+            Fired::Ready(readiness) => u64::from(readiness.bits()),
+        };
+        let origin = if last { Origin::Event } else { Origin::Queued };
+        self.complete(OpId::from_key(key), Outcome::Done(payload), origin);
+    }
+}
+
+impl DispatcherInner {
+    /// Arms the timer of an operation that was accepted in [`Stage::Delayed`].
+    pub(crate) fn arm_timer(self: &Arc<Self>, id: OpId, deadline: Instant) {
+        let target: Arc<dyn EventTarget> = Arc::clone(self) as Arc<dyn EventTarget>;
+        let timer = self.pool().reactor().arm_timer(deadline, target, id.as_key());
+        if let Err(source) = self.set_source(id, EventSource::Timer(timer)) {
+            self.take_down(source);
+        }
+    }
+}
+
+impl DispatcherHandle {
+    /// Posts a task that runs once `deadline` has come, never earlier. Equal deadlines run in the order of the posts.
+    ///
+    /// A deadline that is not in the future makes it an ordinary task.
+    ///
+    /// # Errors
+    /// [`PostError`] with the task: [`Status::InvalidArgs`] for [`Instant::INFINITE`], [`Status::BadState`] when the
+    /// dispatcher shuts down or has shut down.
+    ///
+    /// # Thread requirements
+    /// Any thread. Arming and canceling take the same time however many timers are armed.
+    #[track_caller]
+    pub fn post_at<F>(&self, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        let location = Location::caller();
+        if deadline.is_infinite() {
+            self.inner().lock().counts.refused += 1;
+            return Err(PostError::with_status(task, Status::InvalidArgs));
+        }
+        if deadline <= self.inner().now() {
+            return self.post_cancelable(task);
+        }
+        let mut task = Some(task);
+        let inner = self.inner();
+        let accepted = inner.accept_armed(Stage::Delayed, || {
+            let task = task.take().expect("an accepted task is made once");
+            Entry { deadline, ..inner.entry(Callback::new(TaskFn(task)), Kind::Delayed, location) }
+        });
+        match accepted {
+            Ok(id) => {
+                inner.arm_timer(id, deadline);
+                Ok(TaskHandle::new(inner, id))
+            }
+            Err(_) => Err(PostError::new(task.take().expect("a refused task was not made"))),
+        }
+    }
+
+    /// Posts a task that runs once `delay` has passed, by the runtime's clock.
+    ///
+    /// # Errors
+    /// As [`post_at`](DispatcherHandle::post_at); a delay beyond the range of the clock counts as infinite.
+    #[track_caller]
+    pub fn post_after<F>(&self, delay: Duration, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        self.post_at(self.inner().now() + delay, task)
+    }
+}

@@ -1,0 +1,393 @@
+//! A dispatcher as the rest of the runtime sees it: who it is, what is pending, and how callbacks enter and leave.
+//!
+//! All that changes is in [`Core`], under one lock, which is held for a few instructions at a time and never while user
+//! code runs. Turns are made in `turn.rs`, the shutdown in `shutdown.rs`, the public handles are in `handle.rs`.
+//!
+//! # Invariants
+//! - `scheduled` is true exactly while the dispatcher is in a run queue of its pool (or about to be put there).
+//! - A synchronized dispatcher has at most one thread inside: `inside.callbacks <= 1`.
+//! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
+
+use std::panic::Location;
+use std::sync::OnceLock;
+
+use super::callback_queue::{Callback, CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
+use super::counters::Counters;
+use super::driver::DriverInner;
+use super::inline::{self, Caller, Decision, Origin, Reason, Target};
+use super::live_futures::LiveFutures;
+use super::state::{DispatcherState, Inside};
+use super::stop_token::StopState;
+use super::{call_stack, ids::DispatcherId};
+use crate::pool::{Pool, Task};
+use crate::sync::{Arc, Mutex, MutexGuard, thread};
+use crate::time::Instant;
+
+/// What a dispatcher is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) name: String,
+    pub(crate) synchronized: bool,
+    pub(crate) allow_sync_calls: bool,
+    pub(crate) scheduler_role: String,
+}
+
+/// A callback that runs at this moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) thread: thread::ThreadId,
+    pub(crate) what: ActiveWhat,
+    pub(crate) since: Instant,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ActiveWhat {
+    Callback { kind: Kind, type_name: &'static str, location: &'static Location<'static> },
+    ShutdownObserver,
+}
+
+/// How callbacks came to run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InlineCounts {
+    pub(crate) inlined: u64,
+    /// By [`Reason`], in its order.
+    pub(crate) deferred: [u64; Reason::ALL.len()],
+}
+
+/// Called once, last.
+pub(crate) type ShutdownObserver = Box<dyn FnOnce() + Send>;
+
+/// What changes.
+pub(crate) struct Core {
+    pub(crate) state: DispatcherState,
+    pub(crate) scheduled: bool,
+    pub(crate) inside: Inside,
+    pub(crate) queue: CallbackQueue,
+    pub(crate) futures: LiveFutures,
+    /// All but `pending`, which is enumerated.
+    pub(crate) counts: Counters,
+    pub(crate) inline_counts: InlineCounts,
+    pub(crate) active: Vec<Active>,
+    pub(crate) observer: Option<ShutdownObserver>,
+}
+
+/// A dispatcher.
+pub(crate) struct DispatcherInner {
+    id: DispatcherId,
+    options: Options,
+    owner: Arc<DriverInner>,
+    pool: Arc<Pool>,
+    stop: OnceLock<Arc<StopState>>,
+    core: Mutex<Core>,
+}
+
+/// Why a callback was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotAccepted;
+
+impl DispatcherInner {
+    pub(crate) fn new(
+        id: DispatcherId,
+        options: Options,
+        owner: Arc<DriverInner>,
+        pool: Arc<Pool>,
+        observer: Option<ShutdownObserver>,
+    ) -> Arc<Self> {
+        let core = Core {
+            state: DispatcherState::Running,
+            scheduled: false,
+            inside: Inside::default(),
+            queue: CallbackQueue::new(),
+            futures: LiveFutures::new(),
+            counts: Counters::default(),
+            inline_counts: InlineCounts::default(),
+            active: Vec::new(),
+            observer,
+        };
+        Arc::new(DispatcherInner { id, options, owner, pool, stop: OnceLock::new(), core: Mutex::new(core) })
+    }
+
+    pub(crate) fn id(&self) -> DispatcherId {
+        self.id
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<DriverInner> {
+        &self.owner
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn allows_sync_calls(&self) -> bool {
+        self.options.allow_sync_calls
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.pool.reactor().clock().now()
+    }
+
+    /// The state behind stop tokens, made when the first one is asked for.
+    pub(crate) fn stop_state(&self) -> Arc<StopState> {
+        // Made under the lock, so that a shutdown that begins at this moment either finds it or is seen by it.
+        let core = self.core.lock();
+        let stop = self.stop.get_or_init(|| Arc::new(StopState::new(!core.state.accepts())));
+        Arc::clone(stop)
+    }
+
+    /// The state behind stop tokens, if anybody has asked for one.
+    pub(crate) fn stop_state_if_any(&self) -> Option<&Arc<StopState>> {
+        self.stop.get()
+    }
+
+    /// The numbers of this moment.
+    pub(crate) fn counters(&self) -> Counters {
+        self.core.lock().counters()
+    }
+
+    /// An entry that is about to be accepted.
+    pub(crate) fn entry(&self, callback: Callback, kind: Kind, location: &'static Location<'static>) -> Entry {
+        let (driver, dispatcher) = call_stack::current_ids();
+        Entry {
+            callback,
+            kind,
+            outcome: Outcome::Done(0),
+            deadline: Instant::INFINITE,
+            source: EventSource::None,
+            poster: Poster { driver, dispatcher },
+            location,
+            accepted_at: self.pool.reactor().clock().coarse(),
+        }
+    }
+
+    /// Accepts a callback that is ready. `make` is called only if it is accepted.
+    pub(crate) fn accept_ready(self: &Arc<Self>, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
+        let mut core = self.core.lock();
+        core.admit()?;
+        let id = core.queue.insert(make(), Stage::Ready);
+        let schedule = core.wants_schedule(self.options.synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
+        Ok(id)
+    }
+
+    /// Accepts a callback that waits for something. `make` is called only if it is accepted.
+    pub(crate) fn accept_armed(&self, stage: Stage, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
+        let mut core = self.core.lock();
+        core.admit()?;
+        Ok(core.queue.insert(make(), stage))
+    }
+
+    /// Turns an acceptance into a refusal, because what the callback waits for could not be armed. `None`: it has
+    /// ended meanwhile (a shutdown told it), so it stays accepted.
+    pub(crate) fn refuse_after_all(&self, id: OpId) -> Option<Callback> {
+        let mut core = self.core.lock();
+        let entry = core.queue.remove(id)?;
+        core.counts.accepted -= 1;
+        core.counts.refused += 1;
+        Some(entry.callback)
+    }
+
+    /// Notes where an armed operation's event comes from; the source comes back if the operation has ended or is
+    /// about to be canceled, so that the caller takes it down.
+    pub(crate) fn set_source(&self, id: OpId, source: EventSource) -> Result<(), EventSource> {
+        let mut core = self.core.lock();
+        match core.queue.stage(id) {
+            Some(stage) if stage != Stage::Ready => {
+                if let Some(entry) = core.queue.get_mut(id) {
+                    entry.source = source;
+                }
+                Ok(())
+            }
+            _ => Err(source),
+        }
+    }
+
+    /// What an armed operation waited for has happened: it is queued, or run here. Nothing happens if it ended before.
+    pub(crate) fn complete(self: &Arc<Self>, id: OpId, outcome: Outcome, origin: Origin) {
+        let caller = self.caller(origin);
+        let mut core = self.core.lock();
+        let armed = core.queue.stage(id).is_some_and(|stage| stage != Stage::Ready);
+        if !armed {
+            return;
+        }
+        let target = Target {
+            synchronized: self.options.synchronized,
+            allows_sync_calls: self.options.allow_sync_calls,
+            busy: core.inside.callbacks > 0,
+            queued: !core.queue.is_ready_empty(),
+        };
+        let decision = if core.state.accepts() {
+            inline::decide(origin, target, caller)
+        } else {
+            Decision::Deferred(Reason::Queued)
+        };
+        match decision {
+            Decision::Inline => {
+                core.inline_counts.inlined += 1;
+                core.inside.callbacks += 1;
+                core.counts.ran += 1;
+                let Some(entry) = core.queue.remove(id) else { return };
+                let active = core.enter(&entry, self);
+                drop(core);
+                {
+                    let _frame = call_stack::push_dispatcher(self);
+                    self.invoke(entry.callback, outcome);
+                }
+                self.leave(active);
+            }
+            Decision::Deferred(reason) => {
+                core.inline_counts.deferred[reason as usize] += 1;
+                if let Some(entry) = core.queue.get_mut(id) {
+                    entry.outcome = outcome;
+                    entry.source = EventSource::None;
+                }
+                core.queue.move_to(id, Stage::Ready);
+                let schedule = core.wants_schedule(self.options.synchronized);
+                drop(core);
+                if schedule {
+                    self.schedule();
+                }
+            }
+        }
+    }
+
+    /// Takes a pending operation back. The winner owns the callback; `None` when it has begun or ended.
+    pub(crate) fn take_back(&self, id: OpId) -> Option<Callback> {
+        let mut core = self.core.lock();
+        if core.queue.stage(id) == Some(Stage::OffloadRunning) {
+            return None;
+        }
+        let entry = core.queue.remove(id)?;
+        core.counts.taken_back += 1;
+        drop(core);
+        self.take_down(entry.source);
+        Some(entry.callback)
+    }
+
+    /// Disarms a timer or a wait whose operation has ended.
+    pub(crate) fn take_down(&self, source: EventSource) {
+        match source {
+            EventSource::None => {}
+            EventSource::Timer(timer) => {
+                self.pool.reactor().cancel_timer(timer);
+            }
+            EventSource::Wait(wait) => {
+                self.pool.reactor().cancel_wait(wait);
+            }
+        }
+    }
+
+    /// Puts the dispatcher into its pool's run queue. `scheduled` has been set by the caller.
+    pub(crate) fn schedule(self: &Arc<Self>) {
+        let task: Task = Arc::clone(self) as Task;
+        self.pool.schedule(task);
+    }
+
+    fn caller(&self, origin: Origin) -> Caller {
+        let depth_limit = self.owner.inline_depth();
+        if origin == Origin::Queued {
+            // The answer is known; spare the look at the stack.
+            return Caller {
+                on_own_pool: false,
+                owner_in_stack: false,
+                allows_sync_calls: false,
+                depth: 0,
+                depth_limit,
+            };
+        }
+        let view = call_stack::view(&self.owner);
+        Caller {
+            on_own_pool: self.pool.is_current(),
+            owner_in_stack: view.owner_in_stack,
+            allows_sync_calls: view.allows_sync_calls,
+            depth: view.depth,
+            depth_limit,
+        }
+    }
+}
+
+impl Core {
+    /// Counts an acceptance, or a refusal.
+    pub(crate) fn admit(&mut self) -> Result<(), NotAccepted> {
+        if self.state.accepts() {
+            self.counts.accepted += 1;
+            Ok(())
+        } else {
+            self.counts.refused += 1;
+            Err(NotAccepted)
+        }
+    }
+
+    /// All numbers, with `pending` enumerated.
+    pub(crate) fn counters(&self) -> Counters {
+        Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }
+    }
+
+    /// Whether the dispatcher has to be put into the run queue now; if so it counts as scheduled from here on.
+    pub(crate) fn wants_schedule(&mut self, synchronized: bool) -> bool {
+        let somebody_will_look = self.scheduled || synchronized && self.inside.callbacks > 0;
+        if somebody_will_look {
+            return false;
+        }
+        let wanted = match self.state {
+            DispatcherState::Running => !self.queue.is_ready_empty(),
+            DispatcherState::ShuttingDown => self.inside == Inside::default(),
+            DispatcherState::Shutdown | DispatcherState::Destroyed => false,
+        };
+        self.scheduled = wanted;
+        wanted
+    }
+
+    /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place.
+    pub(crate) fn enter(&mut self, entry: &Entry, dispatcher: &DispatcherInner) -> ActiveId {
+        let what =
+            ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name(), location: entry.location };
+        self.enter_as(what, dispatcher)
+    }
+
+    /// Like [`enter`](Core::enter), for what is no callback.
+    pub(crate) fn enter_as(&mut self, what: ActiveWhat, dispatcher: &DispatcherInner) -> ActiveId {
+        let thread = thread::current_id();
+        let since = dispatcher.pool.reactor().clock().coarse();
+        self.active.push(Active { thread, what, since });
+        ActiveId(thread)
+    }
+
+    /// The callback of [`enter`](Core::enter) has returned.
+    pub(crate) fn exit(&mut self, id: ActiveId) {
+        // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
+        if let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) {
+            self.active.remove(at);
+        }
+    }
+}
+
+/// The place of a running callback in the list of what runs.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "a callback that is entered has to be exited"]
+pub(crate) struct ActiveId(thread::ThreadId);
+
+impl ActiveId {
+    /// The newest callback of the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        ActiveId(thread::current_id())
+    }
+}
+
+impl std::fmt::Debug for DispatcherInner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dispatcher").field("id", &self.id).field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,395 @@
+//! A driver: an identity that owns dispatchers.
+//!
+//! Drivers own no threads. A thread is inside a driver while a callback of one of its dispatchers runs, or while it is
+//! in [`Driver::enter`]; that is what no re-entrancy is judged by.
+//!
+//! # Invariants
+//! - A dispatcher is in `dispatchers` from its creation until its shutdown observer has returned.
+//! - Once `phase` has left `Open`, no dispatcher is added, ever.
+
+use std::fmt;
+
+use super::builder::{CreateError, DispatcherBuilder};
+use super::counters::Counters;
+use super::dispatcher::{DispatcherInner, ShutdownObserver};
+use super::handle::{Dispatcher, DispatcherHandle};
+use super::ids::DriverId;
+use super::panic::{PanicPolicy, PanicReport};
+use super::runtime_inner::RuntimeInner;
+use super::{call_stack, dump::DriverDump};
+use crate::pool::{Runnable, Turn};
+use crate::status::Status;
+use crate::sync::{Arc, Mutex};
+
+enum Phase {
+    Open,
+    /// Its dispatchers shut down; the observer, if any, runs when none is left.
+    ShuttingDown(Vec<ShutdownObserver>),
+    /// The observer is running or has returned.
+    Shutdown,
+}
+
+struct Core {
+    phase: Phase,
+    /// Oldest first.
+    dispatchers: Vec<Arc<DispatcherInner>>,
+    /// The numbers of those that are gone.
+    retired: Counters,
+    /// Set when the observers have returned.
+    is_over: bool,
+    /// Creations that were refused count nowhere; panics do.
+    panics: u64,
+}
+
+/// The inside of a driver.
+pub(crate) struct DriverInner {
+    id: DriverId,
+    name: String,
+    runtime: Arc<RuntimeInner>,
+    core: Mutex<Core>,
+}
+
+impl DriverInner {
+    pub(crate) fn new(name: String, runtime: Arc<RuntimeInner>, open: bool) -> Arc<Self> {
+        let core = Core {
+            phase: if open { Phase::Open } else { Phase::Shutdown },
+            dispatchers: Vec::new(),
+            retired: Counters::default(),
+            is_over: !open,
+            panics: 0,
+        };
+        Arc::new(DriverInner { id: DriverId::fresh(), name, runtime, core: Mutex::new(core) })
+    }
+
+    pub(crate) fn id(&self) -> DriverId {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<RuntimeInner> {
+        &self.runtime
+    }
+
+    pub(crate) fn batch(&self) -> u32 {
+        self.runtime.batch()
+    }
+
+    pub(crate) fn inline_depth(&self) -> u32 {
+        self.runtime.inline_depth()
+    }
+
+    /// Whether its shutdown has not begun.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.core.lock().phase, Phase::Open)
+    }
+
+    /// Adds a dispatcher that `make` makes, unless the driver shuts down.
+    pub(crate) fn add_dispatcher(
+        &self,
+        make: impl FnOnce() -> Arc<DispatcherInner>,
+    ) -> Result<Arc<DispatcherInner>, Status> {
+        let mut core = self.core.lock();
+        if !matches!(core.phase, Phase::Open) {
+            return Err(Status::BadState);
+        }
+        let dispatcher = make();
+        core.dispatchers.push(Arc::clone(&dispatcher));
+        Ok(dispatcher)
+    }
+
+    /// The dispatchers that are not gone, oldest first.
+    pub(crate) fn dispatchers(&self) -> Vec<Arc<DispatcherInner>> {
+        self.core.lock().dispatchers.clone()
+    }
+
+    /// A dispatcher's shutdown observer has returned.
+    pub(crate) fn dispatcher_is_gone(self: &Arc<Self>, dispatcher: &Arc<DispatcherInner>) {
+        let mut core = self.core.lock();
+        let Some(at) = core.dispatchers.iter().position(|one| Arc::ptr_eq(one, dispatcher)) else { return };
+        let gone = core.dispatchers.remove(at);
+        core.retired += gone.counters();
+        let observers = core.observers_if_due();
+        drop(core);
+        drop(gone);
+        if let Some(observers) = observers {
+            self.run_observers(observers);
+        }
+    }
+
+    /// Begins the shutdown of all dispatchers, newest first, before it returns. The observer comes back if the driver
+    /// is shutting down already.
+    pub(crate) fn shutdown(self: &Arc<Self>, observer: ShutdownObserver) -> Result<(), ShutdownObserver> {
+        let mut core = self.core.lock();
+        if !matches!(core.phase, Phase::Open) {
+            return Err(observer);
+        }
+        core.phase = Phase::ShuttingDown(vec![observer]);
+        let dispatchers = core.dispatchers.clone();
+        drop(core);
+        self.close_all(dispatchers);
+        Ok(())
+    }
+
+    /// Like [`shutdown`](DriverInner::shutdown), with nobody to tell; nothing happens if it has begun.
+    pub(crate) fn begin_shutdown(self: &Arc<Self>) {
+        let mut core = self.core.lock();
+        if !matches!(core.phase, Phase::Open) {
+            return;
+        }
+        core.phase = Phase::ShuttingDown(Vec::new());
+        let dispatchers = core.dispatchers.clone();
+        drop(core);
+        self.close_all(dispatchers);
+    }
+
+    /// Adds an observer to a shutdown that was begun without one, such as by a panic; `Err` if it is over.
+    pub(crate) fn observe_shutdown(self: &Arc<Self>, observer: ShutdownObserver) -> Result<(), ShutdownObserver> {
+        let mut core = self.core.lock();
+        match &mut core.phase {
+            Phase::Open | Phase::Shutdown => Err(observer),
+            Phase::ShuttingDown(observers) => {
+                observers.push(observer);
+                Ok(())
+            }
+        }
+    }
+
+    fn close_all(self: &Arc<Self>, dispatchers: Vec<Arc<DispatcherInner>>) {
+        if dispatchers.is_empty() {
+            // Nobody is there to finish last, so a turn of the default pool does it: the observer is never called
+            // from inside this call.
+            let last_turn: crate::pool::Task = Arc::new(ObserverTurn(Arc::clone(self)));
+            self.runtime.default_pool().schedule(last_turn);
+        }
+        for dispatcher in dispatchers.iter().rev() {
+            dispatcher.begin_shutdown();
+        }
+    }
+
+    fn run_observers(self: &Arc<Self>, observers: Vec<ShutdownObserver>) {
+        let frame = call_stack::push_driver(self);
+        for observer in observers {
+            if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observer)) {
+                let message = super::panic::message_of(payload);
+                tracing::error!(driver = self.name, message, "the shutdown observer of a driver panicked");
+            }
+        }
+        drop(frame);
+        self.core.lock().is_over = true;
+        self.runtime.driver_is_over();
+    }
+
+    /// Whether the driver has shut down, its observers included.
+    pub(crate) fn is_over(&self) -> bool {
+        self.core.lock().is_over
+    }
+
+    /// Reports a panic, and carries the policy out.
+    pub(crate) fn panicked(self: &Arc<Self>, report: PanicReport) {
+        self.core.lock().panics += 1;
+        tracing::error!(
+            driver = report.driver,
+            dispatcher = report.dispatcher,
+            message = report.message,
+            "a callback panicked"
+        );
+        self.runtime.tell_panic(&report);
+        match self.runtime.panic_policy() {
+            PanicPolicy::ShutdownDriver => self.begin_shutdown(),
+            PanicPolicy::Abort => std::process::abort(),
+            PanicPolicy::Continue => {}
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let core = self.core.lock();
+        core.retired + core.dispatchers.iter().map(|dispatcher| dispatcher.counters()).sum()
+    }
+
+    pub(crate) fn panics(&self) -> u64 {
+        self.core.lock().panics
+    }
+}
+
+impl Core {
+    /// The observers, if the shutdown has begun and no dispatcher is left. They are given out once.
+    fn observers_if_due(&mut self) -> Option<Vec<ShutdownObserver>> {
+        if !self.dispatchers.is_empty() || !matches!(self.phase, Phase::ShuttingDown(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.phase, Phase::Shutdown) {
+            Phase::ShuttingDown(observers) => Some(observers),
+            Phase::Open | Phase::Shutdown => None,
+        }
+    }
+}
+
+impl Drop for DriverInner {
+    fn drop(&mut self) {
+        self.runtime.retire(self.id, self.core.get_mut().retired);
+    }
+}
+
+/// The turn in which the observer of a driver without dispatchers runs.
+struct ObserverTurn(Arc<DriverInner>);
+
+impl Runnable for ObserverTurn {
+    fn run_turn(self: Arc<Self>) -> Turn {
+        let observers = self.0.core.lock().observers_if_due();
+        if let Some(observers) = observers {
+            self.0.run_observers(observers);
+        }
+        Turn::Done
+    }
+}
+
+/// A driver: an owner of dispatchers. Clones name the same driver.
+///
+/// Dropping the handles does not end the driver: its dispatchers live on, and a running callback finds it by
+/// [`current_driver`](crate::current_driver). [`Driver::shutdown`] ends it.
+///
+/// # Examples
+/// ```
+/// use fuchsine_dispatcher::{DispatcherBuilder, RuntimeBuilder};
+/// use std::time::Duration;
+///
+/// let runtime = RuntimeBuilder::new().build()?;
+/// let driver = runtime.new_driver("thermometer");
+/// let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().name("sampling"))?;
+/// let (sender, receiver) = std::sync::mpsc::channel();
+/// dispatcher.post_task(move |outcome| {
+///     outcome.expect("the dispatcher runs");
+///     sender.send("measured").expect("the receiver waits");
+/// })?;
+/// assert_eq!(receiver.recv()?, "measured");
+/// runtime.shutdown(Duration::from_secs(5))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Driver(Arc<DriverInner>);
+
+impl Driver {
+    pub(crate) fn from_inner(inner: Arc<DriverInner>) -> Self {
+        Driver(inner)
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// A number that no other driver of this process ever has.
+    pub fn id(&self) -> DriverId {
+        self.0.id()
+    }
+
+    /// Runs `f` with this driver entered on the calling thread, without a current dispatcher.
+    ///
+    /// Dispatchers may be created inside with [`DispatcherBuilder::build`], and nothing calls into this driver from
+    /// this thread meanwhile. The driver is left again if `f` panics.
+    pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _frame = call_stack::push_driver(&self.0);
+        f()
+    }
+
+    /// Creates a dispatcher of this driver, from any thread.
+    ///
+    /// # Errors
+    /// Those of [`DispatcherBuilder::build`], except that the owner is given.
+    pub fn new_dispatcher(&self, builder: DispatcherBuilder) -> Result<Dispatcher, CreateError> {
+        builder.build_for(&self.0)
+    }
+
+    /// Shuts the driver down: closes all its dispatchers, newest first, before it returns; everything pending on them
+    /// is told `Canceled`. `observer` runs once, on the pool, after the shutdown observers of all dispatchers have
+    /// returned. From the call on this driver creates no dispatcher ever again.
+    ///
+    /// # Errors
+    /// [`ShutdownDriverError`] with the observer when the driver is shutting down or has shut down. If a panic began
+    /// the shutdown, [`Driver::observe_shutdown`] joins it.
+    ///
+    /// # Thread requirements
+    /// Any thread, its own callbacks included. Never calls `observer` before it returns.
+    pub fn shutdown<F: FnOnce() + Send + 'static>(&self, observer: F) -> Result<(), ShutdownDriverError> {
+        self.0.shutdown(Box::new(observer)).map_err(ShutdownDriverError)
+    }
+
+    /// Has `observer` called at the end of a shutdown that is under way.
+    ///
+    /// # Errors
+    /// [`ShutdownDriverError`] with the observer when no shutdown has begun, or when it is over.
+    pub fn observe_shutdown<F: FnOnce() + Send + 'static>(&self, observer: F) -> Result<(), ShutdownDriverError> {
+        self.0.observe_shutdown(Box::new(observer)).map_err(ShutdownDriverError)
+    }
+
+    /// Whether the driver has shut down and its observer has returned.
+    pub fn is_shut_down(&self) -> bool {
+        self.0.is_over()
+    }
+
+    /// The dispatchers that are not gone, oldest first.
+    pub fn dispatchers(&self) -> Vec<DispatcherHandle> {
+        self.0.dispatchers().into_iter().map(DispatcherHandle::from_inner).collect()
+    }
+
+    /// What became of the callbacks of all its dispatchers, those that are gone included.
+    pub fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+
+    /// How many of its callbacks have panicked.
+    pub fn panics(&self) -> u64 {
+        self.0.panics()
+    }
+
+    /// What its dispatchers do and hold at this moment.
+    pub fn dump(&self) -> DriverDump {
+        DriverDump::of(&self.0)
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Driver {
+    fn eq(&self, other: &Driver) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Driver {}
+
+/// A driver could not be shut down because it is shutting down or has shut down. It carries the observer.
+#[derive(thiserror::Error)]
+#[error("the driver is in no state for this: a shutdown begins once, and is observed only while it is under way")]
+pub struct ShutdownDriverError(ShutdownObserver);
+
+impl ShutdownDriverError {
+    /// [`Status::BadState`].
+    pub fn status(&self) -> Status {
+        Status::BadState
+    }
+
+    /// The observer, which was not called.
+    pub fn into_observer(self) -> Box<dyn FnOnce() + Send> {
+        self.0
+    }
+}
+
+impl fmt::Debug for ShutdownDriverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShutdownDriverError(BadState)")
+    }
+}
+
+impl From<ShutdownDriverError> for Status {
+    fn from(error: ShutdownDriverError) -> Status {
+        error.status()
+    }
+}

@@ -1,0 +1,190 @@
+//! The handles to a dispatcher: owner, clonable handle, weak handle, and what is current.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::call_stack;
+use super::counters::Counters;
+use super::dispatcher::DispatcherInner;
+use super::driver::Driver;
+use super::dump::DispatcherDump;
+use super::ids::DispatcherId;
+use super::state::DispatcherState;
+use super::stop_token::StopToken;
+use crate::status::Status;
+use crate::sync::{Arc, Weak};
+use crate::time::Instant;
+
+/// The owner of a dispatcher. Dropping it begins the shutdown, which tells everything pending `Canceled`.
+#[must_use = "dropping the owner begins the shutdown; `release` leaves the dispatcher to its driver"]
+pub struct Dispatcher {
+    handle: DispatcherHandle,
+    released: bool,
+}
+
+impl Dispatcher {
+    pub(super) fn new(inner: Arc<DispatcherInner>) -> Self {
+        Dispatcher { handle: DispatcherHandle(inner), released: false }
+    }
+
+    /// A handle that can be cloned and sent.
+    pub fn handle(&self) -> DispatcherHandle {
+        self.handle.clone()
+    }
+
+    /// Leaves the dispatcher to its driver, which shuts it down with all its others.
+    pub fn release(mut self) -> DispatcherHandle {
+        self.released = true;
+        self.handle.clone()
+    }
+}
+
+impl Deref for Dispatcher {
+    type Target = DispatcherHandle;
+
+    fn deref(&self) -> &DispatcherHandle {
+        &self.handle
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        if !self.released {
+            self.handle.shutdown_async();
+        }
+    }
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle.fmt(f)
+    }
+}
+
+/// A cheap handle to a dispatcher: clone it, send it, keep it. It keeps the memory alive, not the dispatcher: after
+/// the shutdown every operation answers [`Status::BadState`].
+#[derive(Clone)]
+pub struct DispatcherHandle(Arc<DispatcherInner>);
+
+impl DispatcherHandle {
+    pub(crate) fn from_inner(inner: Arc<DispatcherInner>) -> Self {
+        DispatcherHandle(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<DispatcherInner> {
+        &self.0
+    }
+
+    /// The name that it was made with.
+    pub fn name(&self) -> &str {
+        &self.0.options().name
+    }
+
+    /// A number that no other dispatcher of this process ever has.
+    pub fn id(&self) -> DispatcherId {
+        self.0.id()
+    }
+
+    /// The driver that owns it.
+    pub fn owner(&self) -> Driver {
+        Driver::from_inner(Arc::clone(self.0.owner()))
+    }
+
+    /// Whether its callbacks never run in parallel.
+    pub fn is_synchronized(&self) -> bool {
+        self.0.options().synchronized
+    }
+
+    /// Whether its callbacks may block.
+    pub fn allows_sync_calls(&self) -> bool {
+        self.0.allows_sync_calls()
+    }
+
+    /// The role whose pool it runs on.
+    pub fn scheduler_role(&self) -> &str {
+        &self.0.options().scheduler_role
+    }
+
+    /// Where it stands in its life.
+    pub fn state(&self) -> DispatcherState {
+        self.0.lock().state
+    }
+
+    /// Whether a callback of it runs on this thread, innermost.
+    pub fn is_current(&self) -> bool {
+        call_stack::is_current(&self.0)
+    }
+
+    /// The time of the runtime's clock.
+    pub fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    /// What became of its callbacks.
+    pub fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+
+    /// What it does and holds at this moment. It never waits for a callback, so it works on one that is stuck.
+    pub fn dump(&self) -> DispatcherDump {
+        DispatcherDump::of(&self.0)
+    }
+
+    /// Begins the shutdown: posts are refused from here on, running callbacks finish, everything pending is told
+    /// `Canceled`, then the shutdown observer runs.
+    ///
+    /// # Thread requirements
+    /// Any thread, its own callbacks included, any number of times. Never calls back before it returns.
+    pub fn shutdown_async(&self) {
+        self.0.begin_shutdown();
+    }
+
+    /// A token that tells running code of the shutdown.
+    pub fn stop_token(&self) -> StopToken {
+        StopToken::new(self.0.stop_state())
+    }
+
+    /// A handle that does not keep the memory alive.
+    pub fn downgrade(&self) -> WeakDispatcher {
+        WeakDispatcher(Arc::downgrade(&self.0))
+    }
+}
+
+impl fmt::Debug for DispatcherHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatcher").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for DispatcherHandle {
+    fn eq(&self, other: &DispatcherHandle) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for DispatcherHandle {}
+
+/// A handle that keeps nothing alive.
+#[derive(Debug, Clone)]
+pub struct WeakDispatcher(Weak<DispatcherInner>);
+
+impl WeakDispatcher {
+    /// The handle again.
+    ///
+    /// # Errors
+    /// [`Status::BadState`] when the dispatcher is gone.
+    pub fn upgrade(&self) -> Result<DispatcherHandle, Status> {
+        self.0.upgrade().map(DispatcherHandle).ok_or(Status::BadState)
+    }
+}
+
+/// The dispatcher whose callback runs on this thread, innermost. `None` on foreign threads, on workers of lanes, and
+/// directly inside [`Driver::enter`].
+pub fn current() -> Option<DispatcherHandle> {
+    call_stack::current_dispatcher().map(DispatcherHandle)
+}
+
+/// The driver that this thread is inside of, innermost.
+pub fn current_driver() -> Option<Driver> {
+    call_stack::current_driver().map(Driver::from_inner)
+}

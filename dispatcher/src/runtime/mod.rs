@@ -1,0 +1,341 @@
+//! The dispatcher runtime (L3): drivers, dispatchers, and all that they accept.
+//!
+//! A [`Runtime`] is a plain value; several may live in a process, one a test for example. It knows nothing of channels
+//! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
+
+mod blocking;
+mod builder;
+pub(crate) mod call_stack;
+pub(crate) mod callback_queue;
+mod counters;
+mod delayed;
+pub(crate) mod dispatcher;
+mod driver;
+mod dump;
+mod handle;
+mod ids;
+pub(crate) mod inline;
+pub(crate) mod live_futures;
+mod offload;
+mod panic;
+mod runtime_inner;
+mod shutdown;
+mod state;
+mod stop_token;
+mod task;
+mod turn;
+mod wait;
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::pool::Pool;
+use crate::status::Status;
+use crate::sync::Arc;
+use crate::time::{Clock, Instant};
+
+pub use crate::pool::lanes::Lane;
+pub use blocking::{BlockingError, blocking};
+pub use builder::{CreateError, DispatcherBuilder};
+pub use callback_queue::Kind;
+pub use counters::Counters;
+pub use driver::{Driver, ShutdownDriverError};
+pub use dump::{DispatcherDump, DriverDump, PendingDump, RunningDump, RuntimeDump};
+pub use handle::{Dispatcher, DispatcherHandle, WeakDispatcher, current, current_driver};
+pub use ids::{DispatcherId, DriverId};
+pub use inline::Reason;
+pub use offload::{OffloadError, OffloadHandle};
+pub(crate) use panic::message_of;
+pub use panic::{PanicPolicy, PanicReport};
+pub use state::DispatcherState;
+pub use stop_token::StopToken;
+pub use task::{CancelError, PostError, TakenBack, TaskHandle};
+pub use wait::{WaitError, WaitHandle, Waitable};
+
+use runtime_inner::{PanicObserver, RuntimeInner, Settings};
+
+/// Makes a [`Runtime`].
+///
+/// # Examples
+/// ```
+/// use fuchsine_dispatcher::{PanicPolicy, RuntimeBuilder};
+///
+/// let runtime = RuntimeBuilder::new().name("sensors").threads(2).panic_policy(PanicPolicy::Continue).build()?;
+/// # runtime.shutdown(std::time::Duration::from_secs(5))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until it builds"]
+pub struct RuntimeBuilder {
+    name: String,
+    threads: Option<usize>,
+    thread_limit: Option<usize>,
+    batch: u32,
+    inline_depth: u32,
+    panic_policy: PanicPolicy,
+    panic_observer: Option<PanicObserver>,
+}
+
+/// How many threads a pool may have beyond its base threads unless the builder says otherwise.
+const EXTRA_THREADS: usize = 20;
+
+impl RuntimeBuilder {
+    /// A runtime with the defaults: as many threads as processors (at least 2), up to 20 more for dispatchers that
+    /// allow sync calls, batches of 10, inline calls 16 deep, [`PanicPolicy::ShutdownDriver`].
+    pub fn new() -> Self {
+        RuntimeBuilder {
+            name: "fuchsine".to_owned(),
+            threads: None,
+            thread_limit: None,
+            batch: 10,
+            inline_depth: 16,
+            panic_policy: PanicPolicy::default(),
+            panic_observer: None,
+        }
+    }
+
+    /// The prefix of the names of its threads.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How many base threads a pool has, at least 1.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The most threads of a pool, those added for dispatchers that allow sync calls included.
+    pub fn thread_limit(mut self, limit: usize) -> Self {
+        self.thread_limit = Some(limit);
+        self
+    }
+
+    /// How many callbacks a dispatcher runs before it goes to the back of the run queue, at least 1.
+    pub fn batch(mut self, callbacks: u32) -> Self {
+        self.batch = callbacks;
+        self
+    }
+
+    /// How many dispatchers deep inline calls may nest. 0 switches them off.
+    pub fn inline_depth(mut self, depth: u32) -> Self {
+        self.inline_depth = depth;
+        self
+    }
+
+    /// What happens when a callback panics.
+    pub fn panic_policy(mut self, policy: PanicPolicy) -> Self {
+        self.panic_policy = policy;
+        self
+    }
+
+    /// Has `observer` called with each panic, on the thread where it happened, before the policy is carried out.
+    pub fn panic_observer(mut self, observer: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
+        self.panic_observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] with [`Status::InvalidArgs`] when a number makes no sense, else with what the system said when
+    /// it had no threads or descriptors left. Nothing stays behind.
+    pub fn build(self) -> Result<Runtime, RuntimeError> {
+        let default_threads = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
+        let threads = self.threads.unwrap_or_else(default_threads);
+        if threads == 0 {
+            return Err(RuntimeError::invalid(
+                "a runtime needs at least one thread; a runtime without is `testing::ForegroundRuntime`",
+            ));
+        }
+        self.build_with(threads, Clock::real(), false)
+    }
+
+    /// Starts a runtime without threads, on a virtual clock.
+    #[cfg(feature = "testing")]
+    pub(crate) fn build_foreground(self, simulated: bool) -> Result<Runtime, RuntimeError> {
+        self.build_with(0, Clock::virtual_at(Instant::ZERO), simulated)
+    }
+
+    fn build_with(self, threads: usize, clock: Clock, simulated: bool) -> Result<Runtime, RuntimeError> {
+        let thread_limit = self.thread_limit.unwrap_or(threads + EXTRA_THREADS);
+        if thread_limit < threads {
+            return Err(RuntimeError::invalid("the thread limit is below the number of base threads"));
+        }
+        if self.batch == 0 {
+            return Err(RuntimeError::invalid("a batch has at least one callback"));
+        }
+        let settings = Settings {
+            name: self.name,
+            threads,
+            thread_limit,
+            batch: self.batch,
+            inline_depth: self.inline_depth,
+            panic_policy: self.panic_policy,
+            panic_observer: self.panic_observer,
+            clock,
+            simulated,
+        };
+        let inner = RuntimeInner::start(settings).map_err(RuntimeError::system)?;
+        Ok(Runtime { handle: Arc::new(RuntimeHandle(inner)) })
+    }
+}
+
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        RuntimeBuilder::new()
+    }
+}
+
+impl fmt::Debug for RuntimeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuntimeBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Begins the shutdown when the last clone of a [`Runtime`] is dropped.
+#[derive(Debug)]
+struct RuntimeHandle(Arc<RuntimeInner>);
+
+impl Drop for RuntimeHandle {
+    fn drop(&mut self) {
+        self.0.begin_shutdown();
+    }
+}
+
+/// A dispatcher runtime: pools of threads, and the drivers that are hosted on them. Clones name the same runtime.
+///
+/// Dropping the last clone begins the shutdown and never blocks. [`Runtime::shutdown`] waits for it.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    handle: Arc<RuntimeHandle>,
+}
+
+impl Runtime {
+    /// A new driver. Names need not be unique.
+    ///
+    /// Once the shutdown of the runtime has begun, the driver is one that has shut down already.
+    pub fn new_driver(&self, name: impl Into<String>) -> Driver {
+        Driver::from_inner(self.inner().new_driver(name.into()))
+    }
+
+    /// The time of the runtime's clock: monotonic, or virtual in a foreground runtime.
+    pub fn now(&self) -> Instant {
+        self.inner().clock().now()
+    }
+
+    /// What became of the callbacks of all drivers, those that are gone included.
+    pub fn counters(&self) -> Counters {
+        self.inner().counters()
+    }
+
+    /// What every dispatcher does and holds at this moment.
+    pub fn dump(&self) -> RuntimeDump {
+        RuntimeDump::of(self.inner())
+    }
+
+    /// The threads of the default role's pool: base threads plus those that were added.
+    pub fn thread_count(&self) -> usize {
+        self.inner().default_pool().threads().started()
+    }
+
+    /// Begins the shutdown of all drivers. Idempotent; never blocks.
+    pub fn shutdown_async(&self) {
+        self.inner().begin_shutdown();
+    }
+
+    /// Shuts all drivers down, waits until the last observer has returned, and joins all threads.
+    ///
+    /// # Errors
+    /// - [`ShutdownError::BadState`] at once on a thread that runs a callback of this runtime, or belongs to it, or
+    ///   when the runtime has no threads that could do it (a foreground runtime is shut down by its own method).
+    /// - [`ShutdownError::TimedOut`] after `timeout`, with who is stuck where. The shutdown goes on; it may be awaited
+    ///   by another call.
+    pub fn shutdown(&self, timeout: Duration) -> Result<(), ShutdownError> {
+        let inner = self.inner();
+        if inner.default_pool().is_driven_by_hand() || inner.pools().iter().any(|pool| pool.is_current()) {
+            return Err(ShutdownError::BadState);
+        }
+        inner.begin_shutdown();
+        if !inner.wait_until_closed(Clock::real().now() + timeout) {
+            return Err(ShutdownError::TimedOut(Box::new(self.dump())));
+        }
+        inner.join();
+        Ok(())
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<RuntimeInner> {
+        &self.handle.0
+    }
+
+    /// The pool of the default role.
+    pub(crate) fn default_pool(&self) -> &Arc<Pool> {
+        self.inner().default_pool()
+    }
+
+    /// The clock.
+    #[cfg(feature = "testing")]
+    pub(crate) fn clock(&self) -> &Clock {
+        self.inner().clock()
+    }
+}
+
+/// A runtime could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start the runtime: {cause}")]
+pub struct RuntimeError {
+    status: Status,
+    cause: String,
+    #[source]
+    source: Option<io::Error>,
+}
+
+impl RuntimeError {
+    fn invalid(cause: &str) -> Self {
+        RuntimeError { status: Status::InvalidArgs, cause: cause.to_owned(), source: None }
+    }
+
+    fn system(error: io::Error) -> Self {
+        RuntimeError { status: Status::from(&error), cause: error.to_string(), source: Some(error) }
+    }
+
+    /// The condition as a status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl From<RuntimeError> for Status {
+    fn from(error: RuntimeError) -> Status {
+        error.status
+    }
+}
+
+/// A runtime has not shut down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// The calling thread is one of those that the shutdown would wait for.
+    #[error("a runtime cannot be waited for on a thread of its own; use `shutdown_async` there")]
+    BadState,
+    /// The deadline passed first.
+    #[error("the runtime has not shut down in time; still busy:\n{}", .0.stuck())]
+    TimedOut(Box<RuntimeDump>),
+}
+
+impl ShutdownError {
+    /// The condition as a status.
+    pub fn status(&self) -> Status {
+        match self {
+            ShutdownError::BadState => Status::BadState,
+            ShutdownError::TimedOut(_) => Status::TimedOut,
+        }
+    }
+}
+
+impl From<ShutdownError> for Status {
+    fn from(error: ShutdownError) -> Status {
+        error.status()
+    }
+}

@@ -1,0 +1,228 @@
+//! Offloading: work that may block runs on a lane of the pool, its result comes back as a callback.
+//!
+//! The work waits inside the operation, not in the lane: the lane holds a ticket. So whoever ends the operation first,
+//! the worker that starts it, a cancel or the shutdown, has the work, and a ticket whose operation has ended does
+//! nothing. Work that no worker started is dropped in the dispatcher's context, with the callback that is told so.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+
+use super::call_stack;
+use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
+use super::dispatcher::{ActiveId, ActiveWhat, DispatcherInner};
+use super::handle::DispatcherHandle;
+use super::inline::Reason;
+use super::panic::message_of;
+use super::stop_token::StopToken;
+use super::task::{CancelError, PostError, TakenBack};
+use crate::pool::lanes::{Lane, LaneItem};
+use crate::status::Status;
+use crate::sync::{Arc, Mutex, Weak};
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OffloadError {
+    /// The dispatcher shut down before a worker started the work.
+    #[error("canceled before a worker started it")]
+    Canceled,
+    /// The work panicked; this is what the panic said.
+    #[error("the work panicked: {0}")]
+    Panicked(String),
+}
+
+impl From<OffloadError> for Status {
+    fn from(error: OffloadError) -> Status {
+        match error {
+            OffloadError::Canceled => Status::Canceled,
+            OffloadError::Panicked(_) => Status::Internal,
+        }
+    }
+}
+
+/// What the ticket and the callback share.
+enum Cell<W, T> {
+    Waiting(W),
+    Taken,
+    Finished(Result<T, String>),
+}
+
+struct DoneFn<W, D, T> {
+    cell: Arc<Mutex<Cell<W, T>>>,
+    done: D,
+}
+
+impl<W, D, T> Invoke for DoneFn<W, D, T>
+where
+    W: Send + 'static,
+    D: FnOnce(Result<T, OffloadError>) + Send + 'static,
+    T: Send + 'static,
+{
+    fn invoke(self, _outcome: Outcome) {
+        let cell = std::mem::replace(&mut *self.cell.lock(), Cell::Taken);
+        (self.done)(match cell {
+            Cell::Finished(Ok(result)) => Ok(result),
+            Cell::Finished(Err(message)) => Err(OffloadError::Panicked(message)),
+            // The work, if it is here, is dropped with `cell`: in the dispatcher's context.
+            Cell::Waiting(_) | Cell::Taken => Err(OffloadError::Canceled),
+        });
+    }
+}
+
+struct Ticket<W, T> {
+    dispatcher: Arc<DispatcherInner>,
+    id: OpId,
+    cell: Arc<Mutex<Cell<W, T>>>,
+    stop: StopToken,
+}
+
+impl<W, T> LaneItem for Ticket<W, T>
+where
+    W: FnOnce(&StopToken) -> T + Send + 'static,
+    T: Send + 'static,
+{
+    fn run(self: Arc<Self>) {
+        if !self.dispatcher.start_offload(self.id) {
+            return;
+        }
+        let cell = std::mem::replace(&mut *self.cell.lock(), Cell::Taken);
+        if let Cell::Waiting(work) = cell {
+            let result = call_stack::hidden(|| catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
+            *self.cell.lock() = Cell::Finished(result.map_err(message_of));
+        }
+        self.dispatcher.finish_offload(self.id);
+    }
+}
+
+impl DispatcherInner {
+    /// A worker claims the work of an operation; false when the operation has ended or is about to be canceled.
+    fn start_offload(&self, id: OpId) -> bool {
+        let mut core = self.lock();
+        if core.queue.stage(id) != Some(Stage::Offloaded) {
+            return false;
+        }
+        core.queue.move_to(id, Stage::OffloadRunning);
+        core.inside.offloads += 1;
+        if let Some(entry) = core.queue.get_mut(id) {
+            let what = ActiveWhat::Callback {
+                kind: Kind::Offload,
+                type_name: entry.callback.type_name(),
+                location: entry.location,
+            };
+            // Listed as running on the worker's thread until `finish_offload`, which runs on the same thread.
+            let _: ActiveId = core.enter_as(what, self);
+        }
+        true
+    }
+
+    /// The worker has put the result into the cell: the callback is ready. In one step, so that a shutdown sees either
+    /// work that runs or a result that waits.
+    fn finish_offload(self: &Arc<Self>, id: OpId) {
+        let mut core = self.lock();
+        core.exit(ActiveId::of_this_thread());
+        core.inside.offloads -= 1;
+        core.inline_counts.deferred[Reason::Queued as usize] += 1;
+        if let Some(entry) = core.queue.get_mut(id) {
+            entry.outcome = Outcome::Done(0);
+        }
+        core.queue.move_to(id, Stage::Ready);
+        let schedule = core.wants_schedule(self.options().synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
+    }
+}
+
+impl DispatcherHandle {
+    /// Runs `work` on a worker thread of `lane`, then `done` with its result as a callback of this dispatcher.
+    ///
+    /// Any dispatcher may offload. `work` sees no current dispatcher and no driver, and has a [`StopToken`] to see a
+    /// shutdown coming. At shutdown work that no worker has started ends at once: `done` is told
+    /// [`OffloadError::Canceled`]. Work that runs is waited for like a running callback, and `done` gets its result.
+    ///
+    /// # Errors
+    /// [`PostError`] with `work` and `done` when the dispatcher shuts down or has shut down, or when no worker runs and
+    /// none can be started.
+    ///
+    /// # Thread requirements
+    /// Any thread.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_dispatcher::*;
+    /// fn load(dispatcher: &DispatcherHandle) -> Result<(), Status> {
+    ///     dispatcher.offload(
+    ///         Lane::Slow,
+    ///         |_stop| std::fs::read("/etc/hostname"),
+    ///         |outcome| match outcome {
+    ///             Ok(Ok(name)) => println!("{} bytes", name.len()),
+    ///             Ok(Err(error)) => println!("cannot read: {error}"),
+    ///             Err(error) => println!("{error}"),
+    ///         },
+    ///     )?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn offload<T, W, D>(&self, lane: Lane, work: W, done: D) -> Result<OffloadHandle, PostError<(W, D)>>
+    where
+        T: Send + 'static,
+        W: FnOnce(&StopToken) -> T + Send + 'static,
+        D: FnOnce(Result<T, OffloadError>) + Send + 'static,
+    {
+        let location = Location::caller();
+        let inner = self.inner();
+        let stop = self.stop_token();
+        let mut parts = Some((work, done));
+        let mut made_cell = None;
+        let accepted = inner.accept_armed(Stage::Offloaded, || {
+            let (work, done) = parts.take().expect("an accepted callback is made once");
+            let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
+            made_cell = Some(Arc::clone(&cell));
+            inner.entry(Callback::new(DoneFn { cell, done }), Kind::Offload, location)
+        });
+        let (Ok(id), Some(cell)) = (accepted, made_cell) else {
+            return Err(PostError::new(parts.take().expect("a refused callback was not made")));
+        };
+        let ticket = Ticket { dispatcher: Arc::clone(inner), id, cell, stop };
+        let handle = OffloadHandle { dispatcher: Arc::downgrade(inner), id };
+        match inner.pool().lanes().submit(lane, Arc::new(ticket)) {
+            Ok(()) => Ok(handle),
+            Err(error) => match inner.refuse_after_all(id).map(Callback::into_inner::<DoneFn<W, D, T>>) {
+                // A shutdown began meanwhile and tells the callback, so it was accepted after all.
+                None => Ok(handle),
+                Some(Ok(DoneFn { cell, done })) => match std::mem::replace(&mut *cell.lock(), Cell::Taken) {
+                    Cell::Waiting(work) => Err(PostError::with_status((work, done), Status::from(error))),
+                    Cell::Taken | Cell::Finished(_) => unreachable!("no worker saw the ticket"),
+                },
+                Some(Err(_)) => unreachable!("the callback is of the type that was stored a moment ago"),
+            },
+        }
+    }
+}
+
+/// A handle to offloaded work. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct OffloadHandle {
+    dispatcher: Weak<DispatcherInner>,
+    id: OpId,
+}
+
+impl OffloadHandle {
+    /// Takes the work back, before a worker has started it: neither `work` nor `done` will be called, and both belong
+    /// to the caller. A result that is on its way to `done` can be taken back too.
+    ///
+    /// # Errors
+    /// [`CancelError`] when a worker runs it, or `done` has begun or has ended.
+    pub fn cancel(&self) -> Result<TakenBack, CancelError> {
+        let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        dispatcher.take_back(self.id).map(TakenBack::new).ok_or(CancelError)
+    }
+}
+
+impl fmt::Debug for OffloadHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OffloadHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}

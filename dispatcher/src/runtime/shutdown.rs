@@ -1,0 +1,146 @@
+//! The shutdown of a dispatcher, in steps.
+//!
+//! 1. *Begin* (any thread, any number of times; [`DispatcherInner::begin_shutdown`]): from here on posts are refused.
+//!    All that is armed is put behind what is ready, in this order: reads, waits, delayed tasks by deadline, work that
+//!    no worker has started. Everything is marked `Canceled`, except what already has an outcome of its own: a peer
+//!    that closed, a finished worker's result. Timers and descriptors are given back at once; no deadline is waited for.
+//! 2. *Callbacks that run finish*, work that a worker runs included. Whoever leaves last schedules one more turn.
+//! 3. *Cancel* ([`DispatcherInner::cancel_pending`]): one thread of the pool invokes all of it serially, with the
+//!    dispatcher current. What such a callback takes back ends taken back; what it posts here is refused.
+//! 4. *Futures*: each live one is woken, which hands it over, and it is dropped here. A waker that fires on another
+//!    thread at this moment hands it over too; the turn ends and the next one goes on until none is left.
+//! 5. *Observer*, once, last, with nothing pending. Then the dispatcher leaves its driver.
+//!
+//! Work that arrives meanwhile: a post or a registration is refused in every step (`BadState`); a timer, wait or message
+//! that fires finds its operation already marked and changes nothing; a worker that finishes delivers its result in
+//! step 2; a wake is taken until step 5, in which there is no future left to wake.
+
+use super::call_stack;
+use super::callback_queue::{EventSource, Kind, Outcome, Stage};
+use super::dispatcher::{ActiveWhat, Core, DispatcherInner};
+use super::state::{BeginShutdown, DispatcherState};
+use crate::pool::Turn;
+use crate::sync::Arc;
+
+impl DispatcherInner {
+    /// Begins the shutdown. Calls no user code.
+    pub(crate) fn begin_shutdown(self: &Arc<Self>) {
+        let mut core = self.lock();
+        if core.state.begin_shutdown() == BeginShutdown::BegunBefore {
+            return;
+        }
+        let sources = core.mark_canceled();
+        let stop = self.stop_state_if_any().cloned();
+        let schedule = core.wants_schedule(self.options().synchronized);
+        drop(core);
+        if let Some(stop) = stop {
+            stop.stop();
+        }
+        for source in sources {
+            self.take_down(source);
+        }
+        if schedule {
+            self.schedule();
+        }
+    }
+
+    /// Steps 3 to 5. The calling turn has entered, and nobody else is inside.
+    pub(crate) fn cancel_pending(self: &Arc<Self>) -> Turn {
+        let frame = call_stack::push_dispatcher(self);
+        self.cancel_ready();
+        if self.wake_futures() {
+            self.cancel_ready();
+        }
+        let mut core = self.lock();
+        if core.futures.len() > 0 {
+            // Some waker is on its way here on another thread.
+            core.inside.callbacks -= 1;
+            let again = !core.queue.is_ready_empty() && core.wants_schedule(self.options().synchronized);
+            drop(core);
+            drop(frame);
+            return if again { Turn::Again } else { Turn::Done };
+        }
+        core.state.pending_is_over();
+        let observer = core.observer.take();
+        let active = core.enter_as(ActiveWhat::ShutdownObserver, self);
+        drop(core);
+        if let Some(observer) = observer {
+            self.guard_panic(observer);
+        }
+        drop(frame);
+        let mut core = self.lock();
+        core.exit(active);
+        core.inside.callbacks -= 1;
+        core.state.observer_returned();
+        drop(core);
+        if self.allows_sync_calls() {
+            self.pool().release_thread();
+        }
+        self.owner().dispatcher_is_gone(self);
+        Turn::Done
+    }
+
+    /// Invokes what is ready until nothing is.
+    fn cancel_ready(self: &Arc<Self>) {
+        let mut active = None;
+        loop {
+            let mut core = self.lock();
+            if let Some(active) = active.take() {
+                core.exit(active);
+            }
+            let Some(entry) = core.queue.pop_ready() else { return };
+            if entry.kind.is_callback() {
+                match entry.outcome {
+                    Outcome::Canceled => core.counts.canceled += 1,
+                    Outcome::Done(_) | Outcome::Failed(_) => core.counts.ran += 1,
+                }
+            }
+            active = Some(core.enter(&entry, self));
+            drop(core);
+            self.invoke(entry.callback, entry.outcome);
+        }
+    }
+
+    /// Wakes every live future, which hands it over; false when there is none.
+    fn wake_futures(&self) -> bool {
+        let wakers = self.lock().futures.wakers();
+        let any = !wakers.is_empty();
+        for waker in wakers {
+            waker.wake();
+        }
+        any
+    }
+}
+
+impl Core {
+    /// Puts all that is pending into the order of cancellation; the answer is what has to be disarmed.
+    fn mark_canceled(&mut self) -> Vec<EventSource> {
+        let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
+        for id in ready {
+            if let Some(entry) = self.queue.get_mut(id) {
+                let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind == Kind::Offload;
+                if !is_decided {
+                    entry.outcome = Outcome::Canceled;
+                }
+            }
+        }
+        let mut armed: Vec<_> = self.queue.ids(Stage::Reading).chain(self.queue.ids(Stage::Waiting)).collect();
+        let mut delayed: Vec<_> = self.queue.ids(Stage::Delayed).collect();
+        // Stable: equal deadlines keep the order in which they were posted.
+        delayed.sort_by_key(|id| self.queue.get_mut(*id).map(|entry| entry.deadline));
+        armed.append(&mut delayed);
+        armed.extend(self.queue.ids(Stage::Offloaded));
+        let mut sources = Vec::new();
+        for id in armed {
+            if let Some(entry) = self.queue.get_mut(id) {
+                entry.outcome = Outcome::Canceled;
+                if !matches!(entry.source, EventSource::None) {
+                    sources.push(std::mem::replace(&mut entry.source, EventSource::None));
+                }
+            }
+            self.queue.move_to(id, Stage::Ready);
+        }
+        debug_assert_eq!(self.state, DispatcherState::ShuttingDown);
+        sources
+    }
+}

@@ -1,0 +1,203 @@
+//! Tasks: posting, and taking back what was posted.
+
+use std::fmt;
+use std::panic::Location;
+
+use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome};
+use super::dispatcher::DispatcherInner;
+use super::handle::DispatcherHandle;
+use crate::status::{Canceled, Status};
+use crate::sync::{Arc, Weak};
+
+/// A user's task as a callback.
+pub(super) struct TaskFn<F>(pub(super) F);
+
+impl<F: FnOnce(Result<(), Canceled>) + Send + 'static> Invoke for TaskFn<F> {
+    fn invoke(self, outcome: Outcome) {
+        (self.0)(match outcome {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Failed(_) | Outcome::Canceled => Err(Canceled),
+        });
+    }
+}
+
+impl DispatcherHandle {
+    /// Posts a task. It runs on this dispatcher after this call has returned, with `Ok(())`, or with `Err(Canceled)`
+    /// when the dispatcher shuts down first; one of the two happens exactly once.
+    ///
+    /// # Errors
+    /// [`PostError`] with the task, unrun, when the dispatcher shuts down or has shut down.
+    ///
+    /// # Thread requirements
+    /// Any thread. A post never runs its own task before it returns.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_dispatcher::*;
+    /// fn remember(store: &DispatcherHandle, value: u32) -> Result<(), Status> {
+    ///     store.post_task(move |outcome| match outcome {
+    ///         Ok(()) => println!("stored {value}"),
+    ///         Err(Canceled) => println!("{value} is lost: the store shuts down"),
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn post_task<F>(&self, task: F) -> Result<(), PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        self.accept(task).map(|_| ())
+    }
+
+    /// Posts a task that can be taken back.
+    ///
+    /// # Errors
+    /// As [`post_task`](DispatcherHandle::post_task).
+    #[track_caller]
+    pub fn post_cancelable<F>(&self, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        self.accept(task).map(|id| TaskHandle::new(self.inner(), id))
+    }
+
+    #[track_caller]
+    pub(super) fn accept<F>(&self, task: F) -> Result<OpId, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        let location = Location::caller();
+        let mut task = Some(task);
+        let inner = self.inner();
+        let accepted = inner.accept_ready(|| {
+            let task = task.take().expect("an accepted task is made once");
+            inner.entry(Callback::new(TaskFn(task)), Kind::Task, location)
+        });
+        accepted.map_err(|_| PostError::new(task.take().expect("a refused task was not made")))
+    }
+}
+
+/// A handle to a posted task, a delayed task, or anything else that can be taken back. Dropping it changes nothing.
+#[derive(Clone)]
+#[must_use = "without its handle a task cannot be taken back; use `post_task` if that is never wanted"]
+pub struct TaskHandle {
+    dispatcher: Weak<DispatcherInner>,
+    id: OpId,
+}
+
+impl TaskHandle {
+    pub(super) fn new(dispatcher: &Arc<DispatcherInner>, id: OpId) -> Self {
+        TaskHandle { dispatcher: Arc::downgrade(dispatcher), id }
+    }
+
+    /// Takes the task back: it will never be called, and it belongs to the caller, who drops it.
+    ///
+    /// It works until the task begins, also while the dispatcher shuts down and it waits for its `Canceled`. It takes
+    /// the same time however much is pending.
+    ///
+    /// # Errors
+    /// [`CancelError`] when the task has begun or has ended.
+    ///
+    /// # Thread requirements
+    /// Any thread. On the synchronized dispatcher's own callbacks the answer is certain: `Ok` before the task has
+    /// begun.
+    pub fn cancel(&self) -> Result<TakenBack, CancelError> {
+        let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        dispatcher.take_back(self.id).map(|callback| TakenBack { callback }).ok_or(CancelError)
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A closure that a successful cancel took back. It is dropped with this value, on the thread of the caller.
+#[derive(Debug)]
+pub struct TakenBack {
+    #[expect(dead_code, reason = "held to be dropped where the caller drops it")]
+    callback: Callback,
+}
+
+impl TakenBack {
+    pub(super) fn new(callback: Callback) -> Self {
+        TakenBack { callback }
+    }
+}
+
+/// Nothing was canceled: the callback has begun or has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nothing to cancel: the callback has begun or has ended")]
+pub struct CancelError;
+
+impl CancelError {
+    /// [`Status::NotFound`].
+    pub fn status(&self) -> Status {
+        Status::NotFound
+    }
+}
+
+impl From<CancelError> for Status {
+    fn from(error: CancelError) -> Status {
+        error.status()
+    }
+}
+
+/// A post was refused because the dispatcher shuts down or has shut down, or because its deadline is infinite. It
+/// carries what was posted, unrun.
+pub struct PostError<F> {
+    refused: F,
+    status: Status,
+}
+
+impl<F> PostError<F> {
+    pub(super) fn new(refused: F) -> Self {
+        PostError { refused, status: Status::BadState }
+    }
+
+    pub(super) fn with_status(refused: F, status: Status) -> Self {
+        PostError { refused, status }
+    }
+
+    /// [`Status::BadState`] when the dispatcher shuts down, [`Status::InvalidArgs`] for an infinite deadline,
+    /// [`Status::NoResources`] when no worker could be started.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// What was refused.
+    pub fn into_inner(self) -> F {
+        self.refused
+    }
+
+    /// Drops what was refused and keeps the status.
+    pub fn into_status(self) -> Status {
+        self.status
+    }
+}
+
+impl<F> fmt::Debug for PostError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostError").field(&self.status).finish()
+    }
+}
+
+impl<F> fmt::Display for PostError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Status::InvalidArgs => f.write_str("the post was refused: its deadline is infinite"),
+            Status::BadState => f.write_str("the post was refused: the dispatcher shuts down"),
+            status => write!(f, "the post was refused: {status}"),
+        }
+    }
+}
+
+impl<F> std::error::Error for PostError<F> {}
+
+impl<F> From<PostError<F>> for Status {
+    fn from(error: PostError<F>) -> Status {
+        error.status
+    }
+}

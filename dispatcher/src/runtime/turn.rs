@@ -1,0 +1,115 @@
+//! Turns: how a pool thread runs what a dispatcher has ready, and how a thread leaves a dispatcher.
+//!
+//! 1. The thread takes the dispatcher off the run queue, enters it (a synchronized one admits one thread), and invokes
+//!    up to `batch` callbacks, each taken from the queue under the lock and invoked without it.
+//! 2. When it leaves, and something is ready, the dispatcher goes to the back of the run queue.
+//! 3. An unsynchronized dispatcher is put back before its callback is invoked if more is ready, so that another thread
+//!    can claim the next one meanwhile.
+//! 4. While a shutdown is under way, whoever leaves last makes the turn that cancels (`shutdown.rs`).
+//!
+//! A panic is caught at each invocation and never unwinds through another callback; the closure's own drop included.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::call_stack;
+use super::callback_queue::{Callback, Outcome};
+use super::dispatcher::{ActiveId, DispatcherInner};
+use super::panic::{PanicReport, message_of};
+use super::state::{DispatcherState, NextTurn};
+use crate::pool::{Runnable, Turn};
+use crate::sync::Arc;
+
+impl Runnable for DispatcherInner {
+    fn run_turn(self: Arc<Self>) -> Turn {
+        let mut core = self.lock();
+        core.scheduled = false;
+        match core.state.next_turn(core.inside) {
+            NextTurn::Nothing => Turn::Done,
+            NextTurn::CancelPending => {
+                core.inside.callbacks += 1;
+                drop(core);
+                self.cancel_pending()
+            }
+            NextTurn::RunCallbacks => {
+                if self.options().synchronized && core.inside.callbacks > 0 {
+                    // The thread inside looks at the queue when it leaves.
+                    return Turn::Done;
+                }
+                core.inside.callbacks += 1;
+                drop(core);
+                self.run_ready()
+            }
+        }
+    }
+}
+
+impl DispatcherInner {
+    fn run_ready(self: &Arc<Self>) -> Turn {
+        let frame = call_stack::push_dispatcher(self);
+        let mut active: Option<ActiveId> = None;
+        for _ in 0..self.owner().batch() {
+            let mut core = self.lock();
+            if let Some(active) = active.take() {
+                core.exit(active);
+            }
+            if core.state != DispatcherState::Running {
+                break;
+            }
+            let Some(entry) = core.queue.pop_ready() else { break };
+            if entry.kind.is_callback() {
+                core.counts.ran += 1;
+            }
+            active = Some(core.enter(&entry, self));
+            let share = !self.options().synchronized && core.wants_schedule(false);
+            drop(core);
+            if share {
+                self.schedule();
+            }
+            self.invoke(entry.callback, entry.outcome);
+        }
+        drop(frame);
+        let mut core = self.lock();
+        if let Some(active) = active {
+            core.exit(active);
+        }
+        core.inside.callbacks -= 1;
+        if core.wants_schedule(self.options().synchronized) { Turn::Again } else { Turn::Done }
+    }
+
+    /// A thread leaves after an inline call.
+    pub(crate) fn leave(self: &Arc<Self>, active: ActiveId) {
+        let mut core = self.lock();
+        core.exit(active);
+        core.inside.callbacks -= 1;
+        let schedule = core.wants_schedule(self.options().synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
+    }
+
+    /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
+    pub(crate) fn invoke(self: &Arc<Self>, callback: Callback, outcome: Outcome) {
+        self.guard_panic(|| callback.invoke(outcome));
+    }
+
+    /// Runs user code and reports its panic.
+    pub(crate) fn guard_panic(self: &Arc<Self>, user_code: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
+            let message = message_of(payload);
+            self.report_panic(message);
+        }
+    }
+
+    /// Reports a panic of this dispatcher's code and carries the policy out.
+    pub(crate) fn report_panic(&self, message: String) {
+        let owner = self.owner();
+        owner.panicked(PanicReport {
+            driver: owner.name().to_owned(),
+            driver_id: owner.id(),
+            dispatcher: self.options().name.clone(),
+            dispatcher_id: self.id(),
+            message,
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! Waits for the readiness of a descriptor, one shot each.
+
+use std::fmt;
+use std::os::fd::AsFd;
+use std::panic::Location;
+
+use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
+use super::dispatcher::DispatcherInner;
+use super::handle::DispatcherHandle;
+use super::task::{CancelError, TakenBack};
+use crate::event_loop::reactor::EventTarget;
+use crate::event_loop::source::{Interest, Readiness, Source};
+use crate::status::Status;
+use crate::sync::{Arc, Weak};
+use crate::sys::sim;
+
+/// What can be waited for: anything with a descriptor, and the objects of the simulated network.
+pub trait Waitable {
+    /// The inside of it.
+    #[doc(hidden)]
+    fn source(&self) -> WaitSource<'_>;
+}
+
+/// What a [`Waitable`] stands for.
+#[doc(hidden)]
+#[derive(Debug, Clone)]
+pub struct WaitSource<'a>(pub(crate) Source<'a>);
+
+impl<T: AsFd> Waitable for T {
+    fn source(&self) -> WaitSource<'_> {
+        WaitSource(Source::Fd(self.as_fd()))
+    }
+}
+
+impl Waitable for sim::Stream {
+    fn source(&self) -> WaitSource<'_> {
+        WaitSource(Source::Sim(Arc::clone(self.object())))
+    }
+}
+
+impl Waitable for sim::Listener {
+    fn source(&self) -> WaitSource<'_> {
+        WaitSource(Source::Sim(Arc::clone(self.object())))
+    }
+}
+
+impl Waitable for sim::Event {
+    fn source(&self) -> WaitSource<'_> {
+        WaitSource(Source::Sim(Arc::clone(self.object())))
+    }
+}
+
+/// A user's wait callback as a callback.
+struct WaitFn<F>(F);
+
+impl<F: FnOnce(Result<Readiness, Status>) + Send + 'static> Invoke for WaitFn<F> {
+    fn invoke(self, outcome: Outcome) {
+        (self.0)(outcome.into_result().map(|bits| Readiness::from_bits(bits as u8)));
+    }
+}
+
+impl DispatcherHandle {
+    /// Waits until `source` is ready for `interest`, once. What it is ready for already counts.
+    ///
+    /// The callback is told what the source is ready for, or [`Status::Canceled`] when the dispatcher shuts down first.
+    /// The descriptor has to stay open until then, or until the wait is canceled.
+    ///
+    /// # Errors
+    /// [`WaitError`] with the callback: [`Status::BadState`] when the dispatcher shuts down or has shut down;
+    /// [`Status::NotSupported`] when the source cannot be polled, such as a regular file, for which
+    /// [`offload`](DispatcherHandle::offload) is the way; else what the system said.
+    ///
+    /// # Thread requirements
+    /// Any thread.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_dispatcher::*;
+    /// fn when_readable(dispatcher: &DispatcherHandle, socket: std::net::TcpStream) -> Result<(), Status> {
+    ///     let descriptor = socket.try_clone()?;
+    ///     dispatcher.begin_wait(&descriptor, Interest::READABLE, move |outcome| match outcome {
+    ///         Ok(_) => println!("{socket:?} has data"),
+    ///         Err(status) => println!("nothing came: {status}"),
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn begin_wait<F>(
+        &self,
+        source: &impl Waitable,
+        interest: Interest,
+        callback: F,
+    ) -> Result<WaitHandle, WaitError<F>>
+    where
+        F: FnOnce(Result<Readiness, Status>) + Send + 'static,
+    {
+        self.begin_wait_on(source.source().0, interest, callback)
+    }
+
+    #[track_caller]
+    pub(crate) fn begin_wait_on<F>(
+        &self,
+        source: Source<'_>,
+        interest: Interest,
+        callback: F,
+    ) -> Result<WaitHandle, WaitError<F>>
+    where
+        F: FnOnce(Result<Readiness, Status>) + Send + 'static,
+    {
+        let location = Location::caller();
+        let inner = self.inner();
+        let mut callback = Some(callback);
+        let accepted = inner.accept_armed(Stage::Waiting, || {
+            let callback = callback.take().expect("an accepted callback is made once");
+            inner.entry(Callback::new(WaitFn(callback)), Kind::Wait, location)
+        });
+        let Ok(id) = accepted else {
+            let callback = callback.take().expect("a refused callback was not made");
+            return Err(WaitError::new(callback, Status::BadState, "the dispatcher shuts down".to_owned()));
+        };
+        let handle = WaitHandle { dispatcher: Arc::downgrade(inner), id };
+        let target: Arc<dyn EventTarget> = Arc::clone(inner) as Arc<dyn EventTarget>;
+        match inner.pool().reactor().begin_wait(source, interest, target, id.as_key()) {
+            Ok(wait) => {
+                if let Err(source) = inner.set_source(id, EventSource::Wait(wait)) {
+                    inner.take_down(source);
+                }
+                Ok(handle)
+            }
+            Err(refused) => {
+                let Some(erased) = inner.refuse_after_all(id) else {
+                    // A shutdown began meanwhile and tells the callback, so the wait was accepted after all.
+                    return Ok(handle);
+                };
+                match erased.into_inner::<WaitFn<F>>() {
+                    Ok(WaitFn(callback)) => Err(WaitError::new(callback, refused.status(), refused.to_string())),
+                    Err(_) => unreachable!("the callback is of the type that was stored a moment ago"),
+                }
+            }
+        }
+    }
+}
+
+/// A handle to a wait. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct WaitHandle {
+    dispatcher: Weak<DispatcherInner>,
+    id: OpId,
+}
+
+impl WaitHandle {
+    /// Takes the wait back: its callback will never be called, and belongs to the caller.
+    ///
+    /// # Errors
+    /// [`CancelError`] when the callback has begun or has ended.
+    ///
+    /// # Thread requirements
+    /// Any thread. On the synchronized dispatcher's own callbacks it always succeeds until the callback has begun,
+    /// whatever has been signaled.
+    pub fn cancel(&self) -> Result<TakenBack, CancelError> {
+        let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        dispatcher.take_back(self.id).map(TakenBack::new).ok_or(CancelError)
+    }
+}
+
+impl fmt::Debug for WaitHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitHandle").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A wait was refused. It carries the callback, which was not called.
+pub struct WaitError<F> {
+    refused: F,
+    status: Status,
+    cause: String,
+}
+
+impl<F> WaitError<F> {
+    fn new(refused: F, status: Status, cause: String) -> Self {
+        WaitError { refused, status, cause }
+    }
+
+    /// The condition as a status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The callback.
+    pub fn into_inner(self) -> F {
+        self.refused
+    }
+
+    /// Drops the callback and keeps the status.
+    pub fn into_status(self) -> Status {
+        self.status
+    }
+}
+
+impl<F> fmt::Debug for WaitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitError").field("status", &self.status).field("cause", &self.cause).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for WaitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the wait was refused: {}", self.cause)
+    }
+}
+
+impl<F> std::error::Error for WaitError<F> {}
+
+impl<F> From<WaitError<F>> for Status {
+    fn from(error: WaitError<F>) -> Status {
+        error.status
+    }
+}
