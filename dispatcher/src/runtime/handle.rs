@@ -144,6 +144,12 @@ impl DispatcherHandle {
         StopToken::new(self.0.stop_state())
     }
 
+    /// The simulated network of its runtime; `None` where descriptors are real.
+    #[cfg(feature = "testing")]
+    pub fn sim_net(&self) -> Option<crate::testing::sim::Net> {
+        self.0.owner().runtime().sim_net().cloned()
+    }
+
     /// A handle that does not keep the memory alive.
     pub fn downgrade(&self) -> WeakDispatcher {
         WeakDispatcher(Arc::downgrade(&self.0))

@@ -73,7 +73,7 @@ pub struct RuntimeBuilder {
     batch: u32,
     inline_depth: u32,
     panic_policy: PanicPolicy,
-    panic_observer: Option<PanicObserver>,
+    panic_observers: Vec<PanicObserver>,
 }
 
 /// How many threads a pool may have beyond its base threads unless the builder says otherwise.
@@ -90,7 +90,7 @@ impl RuntimeBuilder {
             batch: 10,
             inline_depth: 16,
             panic_policy: PanicPolicy::default(),
-            panic_observer: None,
+            panic_observers: Vec::new(),
         }
     }
 
@@ -130,9 +130,10 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Has `observer` called with each panic, on the thread where it happened, before the policy is carried out.
+    /// Has `observer` called with each panic, on the thread where it happened, before the policy is carried out. There
+    /// may be several.
     pub fn panic_observer(mut self, observer: impl Fn(&PanicReport) + Send + Sync + 'static) -> Self {
-        self.panic_observer = Some(Box::new(observer));
+        self.panic_observers.push(Arc::new(observer));
         self
     }
 
@@ -173,7 +174,7 @@ impl RuntimeBuilder {
             batch: self.batch,
             inline_depth: self.inline_depth,
             panic_policy: self.panic_policy,
-            panic_observer: self.panic_observer,
+            panic_observers: self.panic_observers,
             clock,
             simulated,
         };
@@ -238,6 +239,17 @@ impl Runtime {
     /// The threads of the default role's pool: base threads plus those that were added.
     pub fn thread_count(&self) -> usize {
         self.inner().default_pool().threads().started()
+    }
+
+    /// Has `observer` called with each panic from here on, like [`RuntimeBuilder::panic_observer`].
+    pub fn observe_panics(&self, observer: impl Fn(&PanicReport) + Send + Sync + 'static) {
+        self.inner().observe_panics(Arc::new(observer));
+    }
+
+    /// The simulated network of a foreground runtime; `None` where descriptors are real.
+    #[cfg(feature = "testing")]
+    pub fn sim_net(&self) -> Option<crate::testing::sim::Net> {
+        self.inner().sim_net().cloned()
     }
 
     /// Begins the shutdown of all drivers. Idempotent; never blocks.

@@ -1,6 +1,7 @@
 //! What the drivers of a runtime share: pools by role, policies, the list of drivers, and who waits for the end.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::counters::Counters;
 use super::driver::DriverInner;
@@ -11,7 +12,7 @@ use crate::sync::{Arc, Condvar, Mutex, Wakeup, Weak};
 use crate::time::{Clock, Instant};
 
 /// Called with each panic, on the thread of the panicked callback.
-pub(crate) type PanicObserver = Box<dyn Fn(&PanicReport) + Send + Sync>;
+pub(crate) type PanicObserver = Arc<dyn Fn(&PanicReport) + Send + Sync>;
 
 /// How a runtime is made.
 pub(crate) struct Settings {
@@ -21,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) batch: u32,
     pub(crate) inline_depth: u32,
     pub(crate) panic_policy: PanicPolicy,
-    pub(crate) panic_observer: Option<PanicObserver>,
+    pub(crate) panic_observers: Vec<PanicObserver>,
     pub(crate) clock: Clock,
     /// Whether descriptors and timers are simulated.
     pub(crate) simulated: bool,
@@ -33,6 +34,7 @@ struct Core {
     drivers: Vec<Weak<DriverInner>>,
     /// The numbers of drivers that are gone.
     retired: Counters,
+    panic_observers: Vec<PanicObserver>,
     closing: bool,
     closed: bool,
 }
@@ -43,19 +45,32 @@ pub(crate) struct RuntimeInner {
     default_pool: Arc<Pool>,
     core: Mutex<Core>,
     changed: Condvar,
+    /// The simulated network of a runtime without real descriptors.
+    #[cfg(feature = "testing")]
+    sim_net: Option<crate::sys::sim::Net>,
 }
 
 impl RuntimeInner {
-    pub(crate) fn start(settings: Settings) -> io::Result<Arc<Self>> {
+    pub(crate) fn start(mut settings: Settings) -> io::Result<Arc<Self>> {
         let default_pool = Pool::start(Self::pool_options(&settings, ""))?;
+        #[cfg(feature = "testing")]
+        let sim_net = settings.simulated.then(crate::sys::sim::Net::new);
         let core = Core {
             pools: vec![(String::new(), Arc::clone(&default_pool))],
             drivers: Vec::new(),
             retired: Counters::default(),
+            panic_observers: std::mem::take(&mut settings.panic_observers),
             closing: false,
             closed: false,
         };
-        Ok(Arc::new(RuntimeInner { settings, default_pool, core: Mutex::new(core), changed: Condvar::new() }))
+        Ok(Arc::new(RuntimeInner {
+            settings,
+            default_pool,
+            core: Mutex::new(core),
+            changed: Condvar::new(),
+            #[cfg(feature = "testing")]
+            sim_net,
+        }))
     }
 
     fn pool_options(settings: &Settings, role: &str) -> PoolOptions {
@@ -135,9 +150,22 @@ impl RuntimeInner {
     }
 
     pub(crate) fn tell_panic(&self, report: &PanicReport) {
-        if let Some(observer) = &self.settings.panic_observer {
-            observer(report);
+        let observers = self.core.lock().panic_observers.clone();
+        for observer in observers {
+            // This runs where a panic was just caught; one of the observer's own must not unwind from here.
+            if catch_unwind(AssertUnwindSafe(|| observer(report))).is_err() {
+                tracing::error!(driver = report.driver, "a panic observer panicked itself");
+            }
         }
+    }
+
+    pub(crate) fn observe_panics(&self, observer: PanicObserver) {
+        self.core.lock().panic_observers.push(observer);
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn sim_net(&self) -> Option<&crate::sys::sim::Net> {
+        self.sim_net.as_ref()
     }
 
     /// Begins the shutdown of every driver. Idempotent; never blocks.

@@ -7,8 +7,8 @@ mod node;
 mod registry;
 mod supervisor;
 
-pub use life_cycle::{InstanceId, Phase};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
+pub use life_cycle::{InstanceId, Phase};
 pub use manifest::{
     Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver, Source, kind_name,
 };

@@ -350,10 +350,7 @@ mod tests {
     fn stop_is_called_after_the_dispatchers_and_never_on_a_broken_driver() {
         only(
             LifeCycle::dispatchers_down,
-            &[
-                (ShuttingDown, false, Stopping, Next::Stop),
-                (ShuttingDown, true, Destroying, Next::Destroy),
-            ],
+            &[(ShuttingDown, false, Stopping, Next::Stop), (ShuttingDown, true, Destroying, Next::Destroy)],
         );
     }
 

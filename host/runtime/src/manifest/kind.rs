@@ -136,9 +136,16 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_all_their_units() {
-        for (text, bytes) in
-            [("0B", 0), ("512B", 512), ("512", 512), ("4KiB", 4096), ("64 MiB", 64 << 20), ("64mib", 64 << 20), ("1G", 1 << 30), ("5MB", 5_000_000)]
-        {
+        for (text, bytes) in [
+            ("0B", 0),
+            ("512B", 512),
+            ("512", 512),
+            ("4KiB", 4096),
+            ("64 MiB", 64 << 20),
+            ("64mib", 64 << 20),
+            ("1G", 1 << 30),
+            ("5MB", 5_000_000),
+        ] {
             assert_eq!(size(text), Some(Value::from(bytes)), "{text}");
         }
     }

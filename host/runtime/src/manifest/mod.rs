@@ -9,11 +9,11 @@ mod kind;
 mod overrides;
 mod parse;
 mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod source;
 mod spec;
 mod suggest;
-#[cfg(test)]
-mod plan_tests;
 #[cfg(test)]
 mod tests;
 

@@ -7,5 +7,5 @@ mod tree;
 pub(crate) use properties::BindRule;
 pub use properties::Properties;
 pub(crate) use removal::{DriverPresence, Duty, Removal};
-pub(crate) use tree::{AddError, Binding, NodeTree};
 pub use tree::NodeId;
+pub(crate) use tree::{AddError, Binding, NodeTree};

@@ -101,7 +101,8 @@ impl NodeTree {
             return Err(AddError::BadName(name.to_owned()));
         }
         let above = self.nodes.get(&parent).filter(|node| !node.removal.is_leaving()).ok_or(AddError::ParentLeaving)?;
-        if let Some(sibling) = above.children.iter().filter_map(|id| self.nodes.get(id)).find(|node| node.name == name) {
+        if let Some(sibling) = above.children.iter().filter_map(|id| self.nodes.get(id)).find(|node| node.name == name)
+        {
             let leaving = sibling.removal.is_leaving();
             return Err(if leaving { AddError::Leaving } else { AddError::Exists }(name.to_owned()));
         }

@@ -225,12 +225,7 @@ impl Supervisor {
     // Events about nodes, and about the host.
 
     /// Adds a child to the node that the instance is bound to, and offers it if its parent has started.
-    pub(crate) fn add_child(
-        &mut self,
-        id: InstanceId,
-        name: &str,
-        properties: Properties,
-    ) -> Result<NodeId, AddError> {
+    pub(crate) fn add_child(&mut self, id: InstanceId, name: &str, properties: Properties) -> Result<NodeId, AddError> {
         let instance = self.instances.get(&id).ok_or(AddError::ParentLeaving)?;
         if !matches!(instance.life.phase(), Phase::Starting | Phase::Running) {
             return Err(AddError::ParentLeaving);
@@ -263,11 +258,7 @@ impl Supervisor {
 
     // What follows from events.
 
-    fn advance(
-        &mut self,
-        id: InstanceId,
-        event: fn(&mut LifeCycle) -> Result<Next, Refused>,
-    ) -> Result<(), Refused> {
+    fn advance(&mut self, id: InstanceId, event: fn(&mut LifeCycle) -> Result<Next, Refused>) -> Result<(), Refused> {
         let Some(instance) = self.instances.get_mut(&id) else { return Ok(()) };
         let next = event(&mut instance.life)?;
         self.follow(id, next);

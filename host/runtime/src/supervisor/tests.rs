@@ -131,10 +131,7 @@ fn siblings_stop_side_by_side_the_newest_first() {
     }
     host.take_actions();
     host.stop_all();
-    assert_eq!(
-        host.take_actions()[1..],
-        [2, 1, 0].map(|id| Action::PrepareStop(InstanceId(id))),
-    );
+    assert_eq!(host.take_actions()[1..], [2, 1, 0].map(|id| Action::PrepareStop(InstanceId(id))),);
 }
 
 #[test]
@@ -147,11 +144,7 @@ fn a_start_failure_before_all_have_started_unwinds_the_host_children_first() {
     host.start_failed(NBD, "port 1 is in use".into()).unwrap();
     assert_eq!(
         host.take_actions(),
-        [
-            Action::Failed(NBD, Failure::Start("port 1 is in use".into())),
-            Action::Stopping,
-            Action::ShutDown(NBD),
-        ]
+        [Action::Failed(NBD, Failure::Start("port 1 is in use".into())), Action::Stopping, Action::ShutDown(NBD),]
     );
     host.dispatchers_down(NBD).unwrap();
     assert_eq!(host.take_actions(), [Action::Destroy(NBD)]);
@@ -175,10 +168,7 @@ fn a_stop_during_a_start_waits_for_its_end() {
 fn a_panic_takes_down_the_driver_and_its_children_and_nobody_else() {
     let (mut host, node) = running();
     host.panicked(DISK, "boom".into());
-    assert_eq!(
-        host.take_actions(),
-        [Action::Failed(DISK, Failure::Panic("boom".into())), Action::PrepareStop(NBD)]
-    );
+    assert_eq!(host.take_actions(), [Action::Failed(DISK, Failure::Panic("boom".into())), Action::PrepareStop(NBD)]);
     stop_in_order(&mut host, NBD);
     let rest = host.take_actions();
     assert_eq!(rest, [Action::Released(NBD), Action::NodeRemoved(node), Action::ShutDown(DISK)]);
@@ -189,10 +179,7 @@ fn a_panic_takes_down_the_driver_and_its_children_and_nobody_else() {
 
     let (mut host, _) = running();
     host.panicked(NBD, "boom".into());
-    assert_eq!(
-        host.take_actions(),
-        [Action::Failed(NBD, Failure::Panic("boom".into())), Action::ShutDown(NBD)]
-    );
+    assert_eq!(host.take_actions(), [Action::Failed(NBD, Failure::Panic("boom".into())), Action::ShutDown(NBD)]);
     host.dispatchers_down(NBD).unwrap();
     host.destroyed(NBD).unwrap();
     host.take_actions();
@@ -216,10 +203,7 @@ fn a_driver_that_cannot_go_on_is_stopped_with_its_hooks_and_counts_as_failed() {
     let (mut host, _) = running();
     host.ended(DISK, "the medium is gone".into());
     let actions = host.take_actions();
-    assert_eq!(
-        actions,
-        [Action::Failed(DISK, Failure::Ended("the medium is gone".into())), Action::PrepareStop(NBD)]
-    );
+    assert_eq!(actions, [Action::Failed(DISK, Failure::Ended("the medium is gone".into())), Action::PrepareStop(NBD)]);
     stop_in_order(&mut host, NBD);
     assert_eq!(host.take_actions().last(), Some(&Action::PrepareStop(DISK)));
 }
