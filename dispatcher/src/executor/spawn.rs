@@ -160,10 +160,7 @@ impl DispatcherHandle {
     {
         let dispatcher = Arc::clone(self.inner());
         let id = {
-            let mut core = dispatcher.lock();
-            if core.admit().is_err() {
-                return Err(SpawnError(future));
-            }
+            let Ok(mut core) = dispatcher.admit() else { return Err(SpawnError(future)) };
             core.futures.insert()
         };
         let ending = Ending { dispatcher: Arc::clone(&dispatcher), id, finished: false };

@@ -57,7 +57,7 @@ impl DispatcherHandle {
     {
         let location = Location::caller();
         if deadline.is_infinite() {
-            self.inner().lock().counts.refused += 1;
+            self.inner().count_refusal();
             return Err(PostError::with_status(task, Status::InvalidArgs));
         }
         if deadline <= self.inner().now() {

@@ -70,6 +70,8 @@ pub(crate) struct Core {
     pub(crate) inline_counts: InlineCounts,
     pub(crate) active: Vec<Active>,
     pub(crate) observer: Option<ShutdownObserver>,
+    /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
+    is_retired: bool,
 }
 
 /// A dispatcher.
@@ -104,6 +106,7 @@ impl DispatcherInner {
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
             observer,
+            is_retired: false,
         };
         Arc::new(DispatcherInner { id, options, owner, pool, stop: OnceLock::new(), core: Mutex::new(core) })
     }
@@ -154,6 +157,36 @@ impl DispatcherInner {
         self.core.lock().counters()
     }
 
+    /// The numbers of this moment for the last time: what is refused later is the driver's to count.
+    pub(crate) fn retire(&self) -> Counters {
+        let mut core = self.core.lock();
+        core.is_retired = true;
+        core.counters()
+    }
+
+    /// Locks, and counts an acceptance that the caller carries out; or counts a refusal.
+    pub(crate) fn admit(&self) -> Result<MutexGuard<'_, Core>, NotAccepted> {
+        let mut core = self.core.lock();
+        if core.state.accepts() {
+            core.counts.accepted += 1;
+            return Ok(core);
+        }
+        drop(core);
+        self.count_refusal();
+        Err(NotAccepted)
+    }
+
+    /// Counts something that was not accepted.
+    pub(crate) fn count_refusal(&self) {
+        let mut core = self.core.lock();
+        if !core.is_retired {
+            core.counts.refused += 1;
+            return;
+        }
+        drop(core);
+        self.owner.count_late_refusal();
+    }
+
     /// An entry that is about to be accepted.
     pub(crate) fn entry(&self, callback: Callback, kind: Kind, location: &'static Location<'static>) -> Entry {
         let (driver, dispatcher) = call_stack::current_ids();
@@ -171,8 +204,7 @@ impl DispatcherInner {
 
     /// Accepts a callback that is ready. `make` is called only if it is accepted.
     pub(crate) fn accept_ready(self: &Arc<Self>, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
-        let mut core = self.core.lock();
-        core.admit()?;
+        let mut core = self.admit()?;
         let id = core.queue.insert(make(), Stage::Ready);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
@@ -184,8 +216,7 @@ impl DispatcherInner {
 
     /// Accepts a callback that waits for something. `make` is called only if it is accepted.
     pub(crate) fn accept_armed(&self, stage: Stage, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
-        let mut core = self.core.lock();
-        core.admit()?;
+        let mut core = self.admit()?;
         Ok(core.queue.insert(make(), stage))
     }
 
@@ -319,17 +350,6 @@ impl DispatcherInner {
 }
 
 impl Core {
-    /// Counts an acceptance, or a refusal.
-    pub(crate) fn admit(&mut self) -> Result<(), NotAccepted> {
-        if self.state.accepts() {
-            self.counts.accepted += 1;
-            Ok(())
-        } else {
-            self.counts.refused += 1;
-            Err(NotAccepted)
-        }
-    }
-
     /// All numbers, with `pending` enumerated.
     pub(crate) fn counters(&self) -> Counters {
         Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }

@@ -110,7 +110,7 @@ impl DriverInner {
         let mut core = self.core.lock();
         let Some(at) = core.dispatchers.iter().position(|one| Arc::ptr_eq(one, dispatcher)) else { return };
         let gone = core.dispatchers.remove(at);
-        core.retired += gone.counters();
+        core.retired += gone.retire();
         let observers = core.observers_if_due();
         drop(core);
         drop(gone);
@@ -180,6 +180,11 @@ impl DriverInner {
         drop(frame);
         self.core.lock().is_over = true;
         self.runtime.driver_is_over();
+    }
+
+    /// Counts a refusal of a dispatcher that is gone.
+    pub(crate) fn count_late_refusal(&self) {
+        self.core.lock().retired.refused += 1;
     }
 
     /// Whether the driver has shut down, its observers included.
