@@ -1,6 +1,7 @@
 //! What a Fuchsine driver is written against: handles over a table of C functions.
 
 pub mod abi;
+pub mod block;
 mod channel;
 mod context;
 mod dispatcher;
