@@ -1,1 +1,37 @@
 //! The Fuchsine book, whose code blocks run as tests.
+//!
+//! Each page is a module here that carries the page as its documentation, so `cargo test` builds and runs every Rust
+//! block of it. A page that is missing here would not be tested: `tests/tests/tidy.rs` compares the list with the files.
+
+macro_rules! pages {
+    ($($name:ident: $file:literal,)*) => {
+        $(#[doc = include_str!($file)] pub mod $name {})*
+    };
+}
+
+pages! {
+    readme: "../../README.md",
+    architecture: "../ARCHITECTURE.md",
+    names: "../NAMES.md",
+    unsafe_code: "../UNSAFE.md",
+    introduction: "introduction.md",
+    getting_started: "getting-started.md",
+    concepts_dispatchers: "concepts/dispatchers.md",
+    concepts_threads: "concepts/threads.md",
+    concepts_shutdown: "concepts/shutdown.md",
+    concepts_channels: "concepts/channels.md",
+    concepts_futures: "concepts/futures.md",
+    how_to_run_the_host: "how-to/run-the-host.md",
+    how_to_write_a_driver: "how-to/write-a-driver.md",
+    how_to_test_without_waiting: "how-to/test-without-waiting.md",
+    reference_manifest: "reference/manifest.md",
+    reference_exit_codes: "reference/exit-codes.md",
+    reference_ramdisk: "reference/ramdisk.md",
+    reference_nbd: "reference/nbd.md",
+    reference_status: "reference/status.md",
+    internals_architecture: "internals/architecture.md",
+    internals_names: "internals/names.md",
+    internals_unsafe: "internals/unsafe.md",
+    internals_decisions: "internals/decisions.md",
+    dependencies: "dependencies.md",
+}

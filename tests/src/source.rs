@@ -74,11 +74,16 @@ impl SourceFile {
         self.text.parse().unwrap_or_else(|error| panic!("{} is not Rust: {error}", self.path))
     }
 
-    /// Lines on which the identifier `word` stands, followed by the punctuation `after` if there is any.
-    pub fn lines_with(&self, word: &str, after: Option<char>) -> Vec<usize> {
+    /// Lines on which the identifier `word` stands, if what follows it there is `wanted`.
+    pub fn lines_with(&self, word: &str, wanted: impl Fn(Option<&TokenTree>) -> bool) -> Vec<usize> {
         let mut lines = Vec::new();
-        find_word(self.tokens(), word, after, &mut lines);
+        find_word(self.tokens(), word, &wanted, &mut lines);
         lines
+    }
+
+    /// Lines on which the macro `name` is called.
+    pub fn calls_of_macro(&self, name: &str) -> Vec<usize> {
+        self.lines_with(name, |next| is_mark(next, '!'))
     }
 
     /// What the paths in this file mention right under the root of its crate; `module` is the module path of the
@@ -91,20 +96,22 @@ impl SourceFile {
     }
 }
 
-fn find_word(tokens: TokenStream, word: &str, after: Option<char>, lines: &mut Vec<usize>) {
+fn find_word(tokens: TokenStream, word: &str, wanted: &impl Fn(Option<&TokenTree>) -> bool, lines: &mut Vec<usize>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
         match token {
-            TokenTree::Ident(ident) if ident == word => {
-                let next = tokens.get(index + 1);
-                if after.is_none_or(|mark| matches!(next, Some(TokenTree::Punct(p)) if p.as_char() == mark)) {
-                    lines.push(ident.span().start().line);
-                }
+            TokenTree::Ident(ident) if ident == word && wanted(tokens.get(index + 1)) => {
+                lines.push(ident.span().start().line);
             }
-            TokenTree::Group(group) => find_word(group.stream(), word, after, lines),
+            TokenTree::Group(group) => find_word(group.stream(), word, wanted, lines),
             _ => {}
         }
     }
+}
+
+/// Whether a token is that punctuation mark.
+pub fn is_mark(token: Option<&TokenTree>, mark: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
 }
 
 /// Goes through one level of tokens inside the module `module`.
@@ -227,8 +234,8 @@ mod tests {
             text: "// unsafe\nconst S: &str = \"unsafe\";\nfn f() {\n    unsafe { g() }\n}\nfn h() { panic!() }"
                 .to_owned(),
         };
-        assert_eq!(file.lines_with("unsafe", None), [4]);
-        assert_eq!(file.lines_with("panic", Some('!')), [6]);
-        assert!(file.lines_with("panic", Some('?')).is_empty());
+        assert_eq!(file.lines_with("unsafe", |_| true), [4]);
+        assert_eq!(file.calls_of_macro("panic"), [6]);
+        assert!(file.lines_with("panic", |next| is_mark(next, '?')).is_empty());
     }
 }
