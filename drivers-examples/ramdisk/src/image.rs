@@ -2,13 +2,15 @@
 //!
 //! Saving never leaves a half-written image behind: the contents go to a new file in the same folder, which is forced
 //! to the medium and then renamed over the old one; the folder is forced too, since it holds the name. If any step
-//! fails, the old image is as it was and the new file is deleted. Parts of the device that hold no memory become holes
-//! of the file, and parts of the file that are zero take no memory when loaded.
+//! fails, the old image is as it was and the new file is deleted. Pages of zeroes become holes of the file, and take no
+//! memory when loaded.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+
+use fuchsine_driver::Status;
 
 use crate::store::{OutOfMemory, PAGE, Store};
 
@@ -32,6 +34,20 @@ pub(crate) enum ImageError {
     Interrupted { work: &'static str, path: PathBuf },
     #[error("cannot save the image {path}, the old one is untouched: {step}: {source}", path = path.display())]
     Save { path: PathBuf, step: &'static str, source: io::Error },
+}
+
+impl ImageError {
+    /// The condition behind it.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            ImageError::Read { source, .. } | ImageError::Save { source, .. } => Status::from(source),
+            ImageError::NotAFile { .. } => Status::NotFile,
+            ImageError::TooBig { .. } => Status::FileBig,
+            ImageError::NoFolder { .. } => Status::NotFound,
+            ImageError::OutOfMemory { .. } => Status::NoMemory,
+            ImageError::Interrupted { .. } => Status::Canceled,
+        }
+    }
 }
 
 /// What loading did, for the log.
@@ -81,7 +97,7 @@ pub(crate) fn load(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> R
             // The file grew while it was read.
             return Err(ImageError::TooBig { path: path.to_owned(), found: offset + len as u64, size: store.size() });
         }
-        if page[..len].iter().any(|byte| *byte != 0) {
+        if !is_zero(&page[..len]) {
             store
                 .write(offset, &page[..len])
                 .map_err(|OutOfMemory| ImageError::OutOfMemory { path: path.to_owned() })?;
@@ -113,7 +129,12 @@ pub(crate) fn save(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> R
         if given_up() {
             return Err(ImageError::Interrupted { work: "saving", path: path.to_owned() });
         }
-        draft.file.write_all_at(bytes, offset).map_err(failed("cannot write the new file"))
+        // The file has its length already: what is not written is a hole.
+        if is_zero(bytes) {
+            Ok(())
+        } else {
+            draft.file.write_all_at(bytes, offset).map_err(failed("cannot write the new file"))
+        }
     })?;
     draft.file.sync_all().map_err(failed("cannot force the new file to the medium"))?;
     draft.rename_to(&target).map_err(failed("cannot rename the new file"))?;
@@ -164,6 +185,10 @@ fn folder_of(path: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 /// Reads until the buffer is full or the file ends.
@@ -271,11 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn untouched_parts_become_holes_of_the_file() {
+    fn pages_of_zeroes_become_holes_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sparse.img");
         let store = Store::new(64 << 20);
         store.write(0, &[1; PAGE]).unwrap();
+        store.write(1 << 20, &vec![0; 32 << 20]).unwrap();
         save(&path, &store, GO_ON).unwrap();
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!(metadata.len(), 64 << 20);

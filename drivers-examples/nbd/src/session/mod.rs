@@ -216,6 +216,11 @@ impl<B: Buffer> Session<B> {
         }
     }
 
+    /// Whether the device owes an answer.
+    pub(crate) fn waits_for_device(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
     /// Requests that have not been answered in full.
     pub(crate) fn request_count(&self) -> usize {
         self.requests.len()
