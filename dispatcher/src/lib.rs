@@ -6,7 +6,7 @@
 #[cfg(panic = "abort")]
 compile_error!("Fuchsine promises that a panic of one driver leaves the others alone: build with panic = \"unwind\"");
 
-mod event_loop;
+pub mod event_loop;
 #[cfg(not(any(loom, shuttle)))]
 mod executor;
 mod pool;

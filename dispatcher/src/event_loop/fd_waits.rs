@@ -15,7 +15,7 @@
 //! The table is cut into shards by number, each under its own lock. Nobody is called with a lock held.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 
 use rustix::io::Errno;
 
@@ -69,8 +69,7 @@ impl FdWaits {
     ///
     /// # Errors
     /// What the kernel says of the descriptor; nothing has changed then.
-    pub(crate) fn begin(&self, fd: BorrowedFd<'_>, wait: Wait) -> Result<Vec<Wait>, WaitRefused> {
-        let fd = fd.as_raw_fd();
+    pub(crate) fn begin(&self, fd: RawFd, wait: Wait) -> Result<Vec<Wait>, WaitRefused> {
         let (shard, at) = place(fd);
         let mut entries = self.shards[shard].lock();
         if entries.len() <= at {

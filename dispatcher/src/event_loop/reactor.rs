@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::event_loop::fd_waits::{FdWaits, LOST};
 use crate::event_loop::sim_waits::SimWaits;
-use crate::event_loop::source::{Interest, Readiness, Source, WaitRefused};
+use crate::event_loop::source::{Interest, Readiness, Source, SourceId, WaitRefused};
 use crate::event_loop::timers::{Alarmed, TimerId, Timers};
 use crate::event_loop::wait_list::Wait;
 use crate::event_loop::wake_word::{Sleep, Wake, WakeWord};
@@ -173,22 +173,32 @@ impl Reactor {
         target: Arc<dyn EventTarget>,
         key: u64,
     ) -> Result<WaitId, WaitRefused> {
+        self.begin_wait_on(source.into(), interest, target, key)
+    }
+
+    /// [`Reactor::begin_wait`] for a source that was given before, by its number.
+    pub(crate) fn begin_wait_on(
+        &self,
+        source: SourceId,
+        interest: Interest,
+        target: Arc<dyn EventTarget>,
+        key: u64,
+    ) -> Result<WaitId, WaitRefused> {
         if interest.is_none() {
             return Err(WaitRefused::NoInterest);
         }
         let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
         let wait = Wait { serial, interest, target, key };
         match source {
-            Source::Fd(fd) => {
-                use std::os::fd::AsRawFd;
+            SourceId::Fd(fd) => {
                 let kernel = self.kernel.as_ref().ok_or(WaitRefused::Simulated)?;
                 let orphans = kernel.fd_waits.begin(fd, wait)?;
                 if !orphans.is_empty() {
                     self.add_strays(orphans);
                 }
-                Ok(WaitId { on: On::Fd(fd.as_raw_fd()), serial })
+                Ok(WaitId { on: On::Fd(fd), serial })
             }
-            Source::Sim(object) => {
+            SourceId::Sim(object) => {
                 let id = WaitId { on: On::Sim(object.id()), serial };
                 if let Some(this) = self.this.upgrade() {
                     object.watch(this);

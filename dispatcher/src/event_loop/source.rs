@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::status::Status;
 use crate::sync::Arc;
@@ -10,9 +10,49 @@ use crate::sys::sim;
 
 pub(crate) use crate::sys::{Interest, Readiness};
 
+/// Something that can be waited on: everything that has a descriptor, and the objects of the simulated network.
+///
+/// The trait is sealed: it is implemented for all `T: AsFd` and for what [`sim`] offers.
+pub trait Waitable: sealed::Sealed {
+    #[doc(hidden)]
+    fn as_source(&self) -> Source<'_>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T: std::os::fd::AsFd + ?Sized> Sealed for T {}
+    impl Sealed for crate::sys::sim::Stream {}
+    impl Sealed for crate::sys::sim::Listener {}
+    impl Sealed for crate::sys::sim::Event {}
+}
+
+impl<T: AsFd + ?Sized> Waitable for T {
+    fn as_source(&self) -> Source<'_> {
+        Source::Fd(self.as_fd())
+    }
+}
+
+impl Waitable for sim::Stream {
+    fn as_source(&self) -> Source<'_> {
+        Source::Sim(self.object().clone())
+    }
+}
+
+impl Waitable for sim::Listener {
+    fn as_source(&self) -> Source<'_> {
+        Source::Sim(self.object().clone())
+    }
+}
+
+impl Waitable for sim::Event {
+    fn as_source(&self) -> Source<'_> {
+        Source::Sim(self.object().clone())
+    }
+}
+
 /// Something that can become readable or writable.
 #[derive(Clone)]
-pub(crate) enum Source<'a> {
+pub enum Source<'a> {
     /// A descriptor. It must stay open as long as somebody waits on it.
     Fd(BorrowedFd<'a>),
     /// An object that lives in memory.
@@ -25,6 +65,79 @@ impl fmt::Debug for Source<'_> {
             Source::Fd(fd) => write!(f, "Source({fd:?})"),
             Source::Sim(object) => write!(f, "Source({object:?})"),
         }
+    }
+}
+
+/// A source by number, for those who arm it again and again. Whoever gave it promised to keep it open meanwhile; if the
+/// promise is broken the number may mean another file, as it does for every program.
+#[derive(Debug, Clone)]
+pub(crate) enum SourceId {
+    Fd(RawFd),
+    Sim(Arc<sim::Object>),
+}
+
+impl From<Source<'_>> for SourceId {
+    fn from(source: Source<'_>) -> Self {
+        match source {
+            Source::Fd(fd) => SourceId::Fd(fd.as_raw_fd()),
+            Source::Sim(object) => SourceId::Sim(object),
+        }
+    }
+}
+
+/// A wait that was not accepted: the reason, and the callback, unrun.
+pub struct WaitError<F> {
+    reason: WaitRefused,
+    given: F,
+}
+
+impl<F> WaitError<F> {
+    pub(crate) fn new(reason: WaitRefused, given: F) -> Self {
+        WaitError { reason, given }
+    }
+
+    /// Why the wait was not accepted.
+    pub fn reason(&self) -> &WaitRefused {
+        &self.reason
+    }
+
+    /// What was refused.
+    pub fn into_inner(self) -> F {
+        self.given
+    }
+
+    /// The reason as a status.
+    pub fn status(&self) -> Status {
+        self.reason.status()
+    }
+
+    /// Drops what was refused and keeps the reason.
+    pub fn into_status(self) -> Status {
+        self.reason.status()
+    }
+}
+
+impl<F> fmt::Debug for WaitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WaitError({:?})", self.reason)
+    }
+}
+
+impl<F> fmt::Display for WaitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for WaitError<F> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.reason.source()
+    }
+}
+
+impl<F> From<WaitError<F>> for Status {
+    fn from(error: WaitError<F>) -> Self {
+        error.status()
     }
 }
 

@@ -1,0 +1,501 @@
+//! [`EventLoop`]: one thread's loop, as its own callbacks see it.
+//!
+//! Each iteration serves, in this order and each within its [budget](crate::event_loop::budget), so that none starves another:
+//!
+//! 1. timers and waits that are due, results of work;
+//! 2. asynchronous callbacks, from this thread and others;
+//! 3. jobs that were armed before;
+//! 4. the workload, if the loop is one of a pool.
+//!
+//! When nothing is left it sleeps until the next deadline, event or post.
+//!
+//! | phase | means | left when |
+//! |---|---|---|
+//! | `Running` | all is served | a shutdown is asked for |
+//! | `Draining` | teardown callbacks run, and whatever they lead to; everything is still accepted | nothing is left to do, or the time to linger has passed |
+//! | `Closing` | nothing is accepted any more; what was accepted before is still run | nothing is left to do |
+//! | `Ended` | everything is refused, all that users left behind has been dropped | |
+//!
+//! Between `Draining` and `Closing` the inbox closes in one step: each post is either run or refused. A panic of a callback is caught,
+//! reported and counted; the loop goes on. No table is borrowed while user code runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::event_loop::budget::{Budget, CALLBACKS};
+use crate::event_loop::current::{self, Entered};
+use crate::event_loop::handle::{LoopEvent, LoopHandle, LoopShared, Refused};
+use crate::event_loop::job::JobTable;
+use crate::event_loop::loop_manager::{ManagerHandle, ManagerShared};
+use crate::event_loop::panics::{LoopPanic, PanicObserver, caught};
+use crate::event_loop::parker::{Parker, Workload, poll};
+use crate::event_loop::reactor::{Fired, PollMode, Reactor};
+use crate::event_loop::slots::{Key, Slots};
+use crate::event_loop::summary::{Holder, LoopSummary};
+use crate::event_loop::timer::TimerSlot;
+use crate::event_loop::timers::TimerId;
+use crate::event_loop::wait::WaitSlot;
+use crate::event_loop::work::{WorkPolicy, WorkTable};
+use crate::sync::{Arc, Chain, Inbox, SmallFn, Weak};
+use crate::time::Instant;
+
+/// Set in the keys under which waits are armed in the reactor; not set in those of timers.
+pub(crate) const WAIT_KEY: u64 = 1 << 63;
+pub(crate) const TIMER_KEY: u64 = 0;
+/// A timer's key that no timer has: firing it only wakes the loop.
+const NOBODY: u64 = TIMER_KEY | (u64::MAX >> 1);
+
+/// What a loop is made of before it has a thread. May be sent to the thread that is to run it; handles to the loop work
+/// from the first moment.
+pub(crate) struct LoopSeed {
+    pub(crate) shared: Arc<LoopShared>,
+    pub(crate) reactor: Arc<Reactor>,
+    /// The reactor is looked at in each so many-th iteration while the loop does not sleep.
+    pub(crate) poll_every: u32,
+    pub(crate) policy: LoopPolicy,
+    pub(crate) manager: Weak<ManagerShared>,
+    closer: Closer,
+}
+
+/// Closes the queues of a loop when it goes, also when it never ran: a handle that outlives it is refused then.
+struct Closer(Arc<LoopShared>);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        drop((self.0.inbox.close(), self.0.events.close()));
+    }
+}
+
+/// How a loop behaves at its end and on panics.
+#[derive(Clone)]
+pub(crate) struct LoopPolicy {
+    /// How long, after the last teardown callback, whatever goes on may go on.
+    pub(crate) linger: Duration,
+    pub(crate) work: WorkPolicy,
+    pub(crate) observer: Option<PanicObserver>,
+}
+
+impl Default for LoopPolicy {
+    fn default() -> Self {
+        LoopPolicy { linger: Duration::from_secs(5), work: WorkPolicy::default(), observer: None }
+    }
+}
+
+impl LoopSeed {
+    /// A loop to be, with its two seams: whose events it serves and how it sleeps.
+    pub(crate) fn new(name: &str, tid: Option<u32>, reactor: Arc<Reactor>, parker: Arc<dyn Parker>) -> Self {
+        let shared = LoopShared { tid, name: name.to_owned(), inbox: Inbox::new(), events: Inbox::new(), parker };
+        let shared = Arc::new(shared);
+        LoopSeed {
+            closer: Closer(shared.clone()),
+            shared,
+            reactor,
+            poll_every: 1,
+            policy: LoopPolicy::default(),
+            manager: Weak::new(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> LoopHandle {
+        LoopHandle { shared: self.shared.clone() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    Draining,
+    Closing,
+    Ended,
+}
+
+/// What a loop keeps on its own thread. No part of it is borrowed while user code runs.
+pub(crate) struct Local {
+    pub(crate) shared: Arc<LoopShared>,
+    pub(crate) reactor: Arc<Reactor>,
+    pub(crate) jobs: RefCell<JobTable>,
+    pub(crate) timers: RefCell<Slots<TimerSlot>>,
+    pub(crate) waits: RefCell<Slots<WaitSlot>>,
+    pub(crate) work: RefCell<WorkTable>,
+    workload: RefCell<Box<dyn Workload>>,
+    /// Taken from the inbox, not run yet. Those taken when the inbox was closed come after.
+    tasks: RefCell<Chain<SmallFn<EventLoop>>>,
+    last_tasks: RefCell<Chain<SmallFn<EventLoop>>>,
+    events: RefCell<VecDeque<LoopEvent>>,
+    teardown: RefCell<Vec<Box<dyn FnOnce(&EventLoop)>>>,
+    /// Dropped when the shutdown begins.
+    until_shutdown: RefCell<Vec<Box<dyn std::any::Any>>>,
+    phase: Cell<Phase>,
+    /// Set when the last teardown callback has returned: how long whatever goes on may go on.
+    linger_until: Cell<Option<(Instant, TimerId)>>,
+    turns: Cell<u32>,
+    poll_every: u32,
+    policy: LoopPolicy,
+    manager: Weak<ManagerShared>,
+    summary: RefCell<LoopSummary>,
+    _closer: Closer,
+}
+
+impl Local {
+    /// Whether timers, waits and work can still be given to the loop.
+    pub(crate) fn accepts_arming(&self) -> bool {
+        matches!(self.phase.get(), Phase::Running | Phase::Draining)
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.phase.get() != Phase::Running
+    }
+}
+
+/// The loop that runs on this thread, as it is lent to its callbacks. It cannot leave its thread; from elsewhere a loop is reached by
+/// its [`LoopHandle`].
+///
+/// # Examples
+/// ```compile_fail
+/// use fuchsine_dispatcher::event_loop::EventLoop;
+/// fn to_another_thread(event_loop: EventLoop) {
+///     std::thread::spawn(move || event_loop.job(|_| {}));
+/// }
+/// ```
+#[derive(Clone)]
+pub struct EventLoop {
+    local: Rc<Local>,
+}
+
+impl EventLoop {
+    /// Makes a seed into a loop, on the thread that is to run it.
+    pub(crate) fn with(seed: LoopSeed, workload: Box<dyn Workload>) -> EventLoop {
+        let LoopSeed { shared, reactor, poll_every, policy, manager, closer } = seed;
+        let local = Rc::new(Local {
+            shared,
+            reactor,
+            jobs: RefCell::new(JobTable::new()),
+            timers: RefCell::new(Slots::new()),
+            waits: RefCell::new(Slots::new()),
+            work: RefCell::new(WorkTable::new()),
+            workload: RefCell::new(workload),
+            tasks: RefCell::new(Chain::empty()),
+            last_tasks: RefCell::new(Chain::empty()),
+            events: RefCell::new(VecDeque::new()),
+            teardown: RefCell::new(Vec::new()),
+            until_shutdown: RefCell::new(Vec::new()),
+            phase: Cell::new(Phase::Running),
+            linger_until: Cell::new(None),
+            turns: Cell::new(0),
+            poll_every,
+            policy,
+            manager,
+            summary: RefCell::new(LoopSummary::default()),
+            _closer: closer,
+        });
+        EventLoop { local }
+    }
+
+    /// The loop that runs on this thread; `None` on workers and on foreign threads.
+    pub fn current() -> Option<EventLoop> {
+        current::current()
+    }
+
+    /// The number of this loop in its manager.
+    pub fn tid(&self) -> Option<u32> {
+        self.local.shared.tid
+    }
+
+    /// A handle by which any thread reaches this loop.
+    pub fn handle(&self) -> LoopHandle {
+        LoopHandle { shared: self.local.shared.clone() }
+    }
+
+    /// The manager of this loop, as long as it exists; `None` for a loop that has none.
+    pub fn manager(&self) -> Option<ManagerHandle> {
+        self.local.manager.upgrade().map(ManagerHandle::new)
+    }
+
+    /// The time: exact, and on the clock that this loop's timers use.
+    pub fn now(&self) -> Instant {
+        self.local.reactor.clock().now()
+    }
+
+    /// Whether a shutdown has begun. True from before the first teardown callback.
+    pub fn is_shutting_down(&self) -> bool {
+        self.local.is_shutting_down()
+    }
+
+    /// Runs `callback` on this loop, in a later iteration, after everything that was posted before.
+    ///
+    /// # Errors
+    /// [`Refused`] with the callback in it, once the loop accepts nothing any more.
+    pub fn async_run<F>(&self, callback: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce(&EventLoop) + Send + 'static,
+    {
+        self.handle().async_run(callback)
+    }
+
+    /// Runs `callback` when the loop shuts down: as an ordinary asynchronous callback, after the teardown callbacks registered
+    /// before, on a loop that still accepts everything.
+    ///
+    /// # Errors
+    /// [`Refused`] with the callback in it, once the shutdown has begun.
+    pub fn teardown<F: FnOnce(&EventLoop) + 'static>(&self, callback: F) -> Result<(), Refused<F>> {
+        if self.is_shutting_down() {
+            return Err(Refused::new(callback));
+        }
+        self.local.teardown.borrow_mut().push(Box::new(callback));
+        Ok(())
+    }
+
+    pub(crate) fn local(&self) -> &Rc<Local> {
+        &self.local
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<LoopShared> {
+        &self.local.shared
+    }
+
+    pub(crate) fn accepts_arming(&self) -> bool {
+        self.local.accepts_arming()
+    }
+
+    /// Keeps a value until the shutdown begins.
+    pub(crate) fn keep_until_shutdown(&self, value: impl std::any::Any) {
+        self.local.until_shutdown.borrow_mut().push(Box::new(value));
+    }
+
+    /// Calls user code: counts it, and reports its panic.
+    pub(crate) fn call(&self, kind: &'static str, body: impl FnOnce()) {
+        let result = caught(body);
+        let mut summary = self.local.summary.borrow_mut();
+        summary.callbacks += 1;
+        let Err(message) = result else { return };
+        summary.panics += 1;
+        drop(summary);
+        let panic = LoopPanic { loop_name: self.local.shared.name.clone(), callback: kind, message };
+        tracing::error!(%panic, "a callback panicked; the loop goes on");
+        if let Some(observer) = &self.local.policy.observer {
+            if let Err(message) = caught(|| observer(&panic)) {
+                tracing::error!(message, "the panic observer of a loop panicked in its turn");
+            }
+        }
+    }
+
+    /// Puts an event aside that arose on this very thread.
+    pub(crate) fn take_event(&self, event: &mut Option<LoopEvent>) {
+        self.local.events.borrow_mut().extend(event.take());
+    }
+}
+
+/// Running.
+impl EventLoop {
+    /// One iteration, without sleeping. Answers whether there is more to do at once.
+    pub(crate) fn iterate(&self) -> bool {
+        let _entered: Entered = current::enter(self);
+        self.turn()
+    }
+
+    /// Runs until a shutdown has been asked for and is complete.
+    pub(crate) fn run(&self) -> LoopSummary {
+        let _entered: Entered = current::enter(self);
+        loop {
+            let more = self.turn();
+            self.close_if_lingered();
+            let more = more || self.local.workload.borrow_mut().before_park();
+            if more || self.advance_shutdown() {
+                continue;
+            }
+            if self.local.phase.get() == Phase::Ended {
+                break;
+            }
+            self.local.shared.parker.park();
+        }
+        self.leave();
+        self.local.summary.take()
+    }
+
+    fn turn(&self) -> bool {
+        let local = &*self.local;
+        let clock = local.reactor.clock();
+        local.events.borrow_mut().extend(local.shared.events.take_all());
+        let turn = local.turns.get().wrapping_add(1);
+        local.turns.set(turn);
+        if turn % local.poll_every == 0 {
+            poll(&local.reactor, PollMode::NonBlocking);
+        }
+        self.run_events(&mut Budget::new(clock));
+        self.run_tasks(&mut Budget::new(clock));
+        self.run_jobs(&mut Budget::new(clock));
+        let more = local.workload.borrow_mut().run(CALLBACKS);
+        more || self.has_more()
+    }
+
+    fn has_more(&self) -> bool {
+        let local = &*self.local;
+        !local.events.borrow().is_empty()
+            || !local.tasks.borrow().is_empty()
+            || !local.last_tasks.borrow().is_empty()
+            || !local.shared.inbox.is_empty()
+            || !local.shared.events.is_empty()
+            || local.jobs.borrow().has_armed()
+    }
+
+    fn run_events(&self, budget: &mut Budget<'_>) {
+        // Only what is there now: what a callback leads to waits for the next iteration.
+        let there = self.local.events.borrow().len();
+        for _ in 0..there {
+            if !budget.spend() {
+                return;
+            }
+            let event = self.local.events.borrow_mut().pop_front();
+            match event {
+                Some(LoopEvent::Fired(key, Fired::Timer { deadline })) => {
+                    self.fire_timer(Key::from_bits(key & !WAIT_KEY), deadline);
+                }
+                Some(LoopEvent::Fired(key, Fired::Ready(ready))) => {
+                    self.fire_wait(Key::from_bits(key & !WAIT_KEY), ready)
+                }
+                Some(LoopEvent::WorkDone(slot)) => self.finish_work(slot),
+                Some(LoopEvent::Shutdown) => self.begin_draining(),
+                None => return,
+            }
+        }
+    }
+
+    fn run_tasks(&self, budget: &mut Budget<'_>) {
+        let local = &*self.local;
+        if local.tasks.borrow().is_empty() {
+            let fresh = local.shared.inbox.take_all();
+            let fresh = if fresh.is_empty() { local.last_tasks.replace(Chain::empty()) } else { fresh };
+            *local.tasks.borrow_mut() = fresh;
+        }
+        while !local.tasks.borrow().is_empty() && budget.spend() {
+            let task = local.tasks.borrow_mut().next();
+            if let Some(task) = task {
+                self.call("async", || task.call(self));
+            }
+        }
+    }
+}
+
+/// Shutting down.
+impl EventLoop {
+    /// From running to draining. The teardown callbacks go to the end of the inbox, behind all that was posted before.
+    fn begin_draining(&self) {
+        let local = &*self.local;
+        if local.phase.get() != Phase::Running {
+            return;
+        }
+        local.phase.set(Phase::Draining);
+        drop(local.until_shutdown.take());
+        let mut table = local.work.borrow_mut();
+        let outstanding = table.outstanding() as u64;
+        let canceled = match local.policy.work {
+            WorkPolicy::Run => 0,
+            WorkPolicy::Cancel => table.cancel_queued(),
+        };
+        drop(table);
+        let mut summary = local.summary.borrow_mut();
+        summary.work_canceled_at_shutdown = canceled;
+        summary.work_finished_at_shutdown = outstanding - canceled;
+        drop(summary);
+        let count = local.teardown.borrow().len();
+        for _ in 0..count {
+            let posted = self.async_run(EventLoop::run_next_teardown);
+            debug_assert!(posted.is_ok(), "the inbox closes only after the teardown callbacks");
+        }
+        let posted = self.async_run(|event_loop| {
+            let local = &*event_loop.local;
+            let until = event_loop.now() + local.policy.linger;
+            // The timer wakes a loop that sleeps through its time to linger.
+            let timer = local.reactor.arm_timer(until, local.shared.clone(), NOBODY);
+            local.linger_until.set(Some((until, timer)));
+        });
+        debug_assert!(posted.is_ok(), "the inbox closes only after this");
+    }
+
+    /// Teardown callbacks need not be `Send`, so they stay here and are called by number.
+    fn run_next_teardown(&self) {
+        let callback = {
+            let mut teardown = self.local.teardown.borrow_mut();
+            if teardown.is_empty() { None } else { Some(teardown.remove(0)) }
+        };
+        if let Some(callback) = callback {
+            callback(self);
+        }
+    }
+
+    fn close_if_lingered(&self) {
+        let local = &*self.local;
+        if local.phase.get() == Phase::Draining
+            && local.linger_until.get().is_some_and(|(until, _)| until <= self.now())
+        {
+            self.close_inbox();
+        }
+    }
+
+    /// Goes on to the next phase if nothing is left to do in this one. Answers whether it did.
+    fn advance_shutdown(&self) -> bool {
+        let local = &*self.local;
+        let outstanding = local.work.borrow().outstanding();
+        match local.phase.get() {
+            Phase::Draining if local.linger_until.get().is_some() && outstanding == 0 && self.holders().is_empty() => {
+                self.close_inbox();
+                true
+            }
+            Phase::Closing if outstanding == 0 => {
+                local.phase.set(Phase::Ended);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn holders(&self) -> Vec<Holder> {
+        let timers = self.local.timers.borrow();
+        let waits = self.local.waits.borrow();
+        timers.iter().filter_map(TimerSlot::holder).chain(waits.iter().filter_map(WaitSlot::holder)).collect()
+    }
+
+    /// From draining to closing: what has been accepted is still run, nothing else is accepted.
+    fn close_inbox(&self) {
+        let local = &*self.local;
+        let dropped = self.holders();
+        for holder in &dropped {
+            tracing::warn!(loop_name = local.shared.name, %holder, "dropped at the end of its loop");
+        }
+        local.summary.borrow_mut().dropped = dropped;
+        local.phase.set(Phase::Closing);
+        *local.last_tasks.borrow_mut() = local.shared.inbox.close();
+        local.jobs.borrow_mut().close();
+        local.timers.borrow().iter().for_each(TimerSlot::stop);
+        let mut waits = local.waits.borrow_mut();
+        waits.iter_mut().for_each(|slot| slot.disarm(local));
+    }
+
+    /// Drops all that users left in the loop, and its workers.
+    fn leave(&self) {
+        let local = &*self.local;
+        drop(local.shared.events.close());
+        if let Some((_, timer)) = local.linger_until.take() {
+            local.reactor.cancel_timer(timer);
+        }
+        let workers = local.work.borrow_mut().take_workers();
+        workers.for_each(crate::event_loop::worker::Worker::join);
+        let jobs = local.jobs.borrow_mut().take_all();
+        let timers = local.timers.borrow_mut().take_all();
+        let waits = local.waits.borrow_mut().take_all();
+        let events = local.events.take();
+        if let Err(message) = caught(move || drop((jobs, timers, waits, events))) {
+            tracing::error!(message, "a callback that was left in a loop panicked when it was dropped");
+        }
+    }
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = &*self.local;
+        f.debug_struct("EventLoop").field("name", &local.shared.name).field("phase", &local.phase.get()).finish()
+    }
+}

@@ -1,0 +1,68 @@
+//! Panics of callbacks: caught, reported, and survived.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::sync::Arc;
+
+/// A callback of a loop panicked. The loop goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LoopPanic {
+    /// The name of the loop.
+    pub loop_name: String,
+    /// What kind of callback it was.
+    pub callback: &'static str,
+    /// What the panic said.
+    pub message: String,
+}
+
+impl fmt::Display for LoopPanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} callback of loop {} panicked: {}", self.callback, self.loop_name, self.message)
+    }
+}
+
+/// Whom to tell of panics, besides the log.
+pub(crate) type PanicObserver = Arc<dyn Fn(&LoopPanic) + Send + Sync>;
+
+/// What a panic said, if it said it in words.
+pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&'static str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("(a value that is no text)").to_owned()
+}
+
+/// Calls `body` and answers with the message of its panic, if it panics.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+    // What the body left half-done is its own; the loop's tables are never borrowed across a call.
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
+        let message = message_of(&*payload);
+        // The payload may be any value, and its drop may panic in its turn.
+        if catch_unwind(AssertUnwindSafe(move || drop(payload))).is_err() {
+            tracing::error!("the payload of a panic panicked when it was dropped");
+        }
+        message
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_its_message_even_when_its_payload_panics() {
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("again");
+            }
+        }
+        assert_eq!(caught(|| 1), Ok(1));
+        assert_eq!(caught(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
+        assert_eq!(caught(|| panic!("{}", 7)), Err::<(), _>("7".to_owned()));
+        let payload = caught(|| std::panic::panic_any(Bomb));
+        assert_eq!(payload, Err::<(), _>("(a value that is no text)".to_owned()));
+    }
+}

@@ -1,0 +1,307 @@
+//! Work: a function that runs on a worker thread, and whose result comes back to the loop.
+//!
+//! 1. The loop puts the `done` callback into its table and the item into the queue of the lane's worker, which it starts if it is the
+//!    first.
+//! 2. The worker runs the item and leaves its result in it; or somebody cancels it first. Whichever happened tells the loop, at once.
+//! 3. The loop takes `done` out of its table and calls it with the result. That is the only place where an item ends.
+
+use std::fmt;
+
+use crate::event_loop::event_loop::EventLoop;
+use crate::event_loop::handle::{LoopEvent, LoopShared};
+use crate::event_loop::panics::caught;
+use crate::event_loop::slots::{Key, Slots};
+use crate::event_loop::work_state::WorkState;
+use crate::event_loop::worker::{WorkItem, Worker};
+use crate::status::Status;
+use crate::sync::{Arc, Mutex};
+
+/// Which worker a piece of work goes to. Lanes do not wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Short, bounded work, such as a checksum.
+    Fast,
+    /// Work that blocks or takes long, such as reading a file.
+    Slow,
+}
+
+impl Lane {
+    pub(crate) const ALL: [Lane; 2] = [Lane::Fast, Lane::Slow];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Lane::Fast => "fast",
+            Lane::Slow => "slow",
+        }
+    }
+}
+
+/// Why work has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkError {
+    /// It was canceled before it started.
+    #[error("the work was canceled before it started")]
+    Canceled,
+    /// It panicked, with this message.
+    #[error("the work panicked: {0}")]
+    Panicked(String),
+}
+
+impl WorkError {
+    /// The condition as a status.
+    pub fn status(&self) -> Status {
+        match self {
+            WorkError::Canceled => Status::Canceled,
+            WorkError::Panicked(_) => Status::Internal,
+        }
+    }
+}
+
+impl From<WorkError> for Status {
+    fn from(error: WorkError) -> Self {
+        error.status()
+    }
+}
+
+/// What a loop does at shutdown with work that has not been started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkPolicy {
+    /// It is run to the end.
+    #[default]
+    Run,
+    /// It is canceled: `done` is told so.
+    Cancel,
+}
+
+/// Work that was not accepted; both functions are in it, unrun.
+pub struct WorkRefused<W, D> {
+    status: Status,
+    work: W,
+    done: D,
+}
+
+impl<W, D> WorkRefused<W, D> {
+    /// [`Status::BadState`] when the loop has ended, [`Status::NoResources`] when the worker thread could not be started.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Drops what was refused and keeps the reason.
+    pub fn into_status(self) -> Status {
+        self.status
+    }
+
+    /// The work and the callback for its result.
+    pub fn into_inner(self) -> (W, D) {
+        (self.work, self.done)
+    }
+}
+
+impl<W, D> fmt::Debug for WorkRefused<W, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkRefused({:?})", self.status)
+    }
+}
+
+impl<W, D> fmt::Display for WorkRefused<W, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.status {
+            Status::NoResources => {
+                "the operating system gives no thread for this lane; try again when others have ended"
+            }
+            _ => "the loop has ended and takes no work any more",
+        })
+    }
+}
+
+impl<W, D> std::error::Error for WorkRefused<W, D> {}
+
+impl<W, D> From<WorkRefused<W, D>> for Status {
+    fn from(error: WorkRefused<W, D>) -> Self {
+        error.status
+    }
+}
+
+/// The workers of one loop, and the callbacks that wait for them.
+pub(crate) struct WorkTable {
+    workers: [Option<Worker>; Lane::ALL.len()],
+    done: Slots<Box<dyn FnOnce(&EventLoop)>>,
+}
+
+impl WorkTable {
+    pub(crate) fn new() -> Self {
+        WorkTable { workers: [None, None], done: Slots::new() }
+    }
+
+    /// How many items have not come to their end.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.done.len()
+    }
+
+    pub(crate) fn cancel_queued(&self) -> u64 {
+        self.workers.iter().flatten().map(Worker::cancel_queued).sum()
+    }
+
+    pub(crate) fn take_workers(&mut self) -> impl Iterator<Item = Worker> + use<> {
+        std::mem::take(&mut self.workers).into_iter().flatten()
+    }
+}
+
+/// One piece of work.
+struct Item<W, T> {
+    state: WorkState,
+    work: Mutex<Option<W>>,
+    result: Mutex<Option<Result<T, WorkError>>>,
+    origin: Arc<LoopShared>,
+    slot: Mutex<Option<Key>>,
+}
+
+impl<W, T> Item<W, T> {
+    fn end(&self, result: Result<T, WorkError>) {
+        *self.result.lock() = Some(result);
+        let slot = *self.slot.lock();
+        if let Some(slot) = slot {
+            self.origin.tell(LoopEvent::WorkDone(slot));
+        }
+    }
+}
+
+impl<W, T> WorkItem for Item<W, T>
+where
+    W: FnOnce() -> T + Send,
+    T: Send,
+{
+    fn run(&self) {
+        let work = self.work.lock().take();
+        if !self.state.start() {
+            // A tombstone. What the work has captured goes here, on the worker.
+            if let Err(message) = caught(|| drop(work)) {
+                tracing::error!(%message, "canceled work panicked when it was dropped");
+            }
+            return;
+        }
+        if let Some(work) = work {
+            self.end(caught(work).map_err(WorkError::Panicked));
+        }
+    }
+
+    fn cancel(&self) -> bool {
+        let canceled = self.state.cancel();
+        if canceled {
+            self.end(Err(WorkError::Canceled));
+        }
+        canceled
+    }
+}
+
+impl EventLoop {
+    /// Runs `work` on the worker of a lane, and `done` with its result back on this loop.
+    ///
+    /// Items of one loop and lane run one at a time, in order. `done` is called exactly once, whatever happens: with the
+    /// result, with [`WorkError::Canceled`], or with [`WorkError::Panicked`].
+    ///
+    /// # Errors
+    /// [`WorkRefused`] with both functions in it.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::event_loop::{Lane, LoopManager, tid};
+    ///
+    /// LoopManager::builder()
+    ///     .loops(1)
+    ///     .setup(0, |event_loop| {
+    ///         let sum = || (1..=10).sum::<u32>();
+    ///         event_loop
+    ///             .work(Lane::Fast, sum, |event_loop, sum| {
+    ///                 assert_eq!((sum, tid()), (Ok(55), Some(0)));
+    ///                 event_loop.manager().unwrap().shutdown();
+    ///             })
+    ///             .unwrap();
+    ///     })
+    ///     .build()?
+    ///     .run()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The loop itself cannot be taken along:
+    /// ```compile_fail
+    /// # use fuchsine_dispatcher::event_loop::{EventLoop, Lane};
+    /// fn not_from_a_worker(event_loop: &EventLoop) {
+    ///     let captured = event_loop.clone();
+    ///     event_loop.work(Lane::Fast, move || captured.tid(), |_, _| {});
+    /// }
+    /// ```
+    pub fn work<T, W, D>(&self, lane: Lane, work: W, done: D) -> Result<WorkHandle, WorkRefused<W, D>>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> T + Send + 'static,
+        D: FnOnce(&EventLoop, Result<T, WorkError>) + 'static,
+    {
+        let local = self.local();
+        if !local.accepts_arming() {
+            return Err(WorkRefused { status: Status::BadState, work, done });
+        }
+        let mut table = local.work.borrow_mut();
+        let worker = &mut table.workers[lane as usize];
+        if worker.is_none() {
+            match Worker::start(&format!("{}-{}", local.shared.name, lane.name())) {
+                Ok(started) => *worker = Some(started),
+                Err(error) => {
+                    tracing::warn!(%error, lane = lane.name(), "could not start a worker");
+                    return Err(WorkRefused { status: Status::NoResources, work, done });
+                }
+            }
+        }
+        let item = Arc::new(Item {
+            state: WorkState::new(),
+            work: Mutex::new(Some(work)),
+            result: Mutex::new(None),
+            origin: local.shared.clone(),
+            slot: Mutex::new(None),
+        });
+        let result_of = item.clone();
+        let slot = table.done.insert(Box::new(move |event_loop| {
+            let result = result_of.result.lock().take();
+            if let Some(result) = result {
+                done(event_loop, result);
+            }
+        }));
+        *item.slot.lock() = Some(slot);
+        if let Some(worker) = &table.workers[lane as usize] {
+            worker.enqueue(item.clone());
+        }
+        Ok(WorkHandle { item })
+    }
+
+    /// A worker, or whoever canceled, says that an item has its result.
+    pub(crate) fn finish_work(&self, slot: Key) {
+        let done = self.local().work.borrow_mut().done.remove(slot);
+        if let Some(done) = done {
+            self.call("work", || done(self));
+        }
+    }
+}
+
+/// Cancels one piece of work. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct WorkHandle {
+    item: Arc<dyn WorkItem>,
+}
+
+impl WorkHandle {
+    /// Cancels the work if it has not been started. `true` for the one call that did it: then `done` is told
+    /// [`WorkError::Canceled`] at once, not after the items ahead.
+    ///
+    /// # Thread requirements
+    /// Any thread, at any time.
+    pub fn cancel(&self) -> bool {
+        self.item.cancel()
+    }
+}
+
+impl fmt::Debug for WorkHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WorkHandle")
+    }
+}
