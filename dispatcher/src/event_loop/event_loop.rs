@@ -112,6 +112,8 @@ enum Phase {
     Ended,
 }
 
+type Teardown = Box<dyn FnOnce(&EventLoop)>;
+
 /// What a loop keeps on its own thread. No part of it is borrowed while user code runs.
 pub(crate) struct Local {
     pub(crate) shared: Arc<LoopShared>,
@@ -125,7 +127,7 @@ pub(crate) struct Local {
     tasks: RefCell<Chain<SmallFn<EventLoop>>>,
     last_tasks: RefCell<Chain<SmallFn<EventLoop>>>,
     events: RefCell<VecDeque<LoopEvent>>,
-    teardown: RefCell<Vec<Box<dyn FnOnce(&EventLoop)>>>,
+    teardown: RefCell<Vec<Teardown>>,
     /// Dropped when the shutdown begins.
     until_shutdown: RefCell<Vec<Box<dyn std::any::Any>>>,
     phase: Cell<Phase>,
@@ -154,7 +156,7 @@ impl Local {
 /// its [`LoopHandle`].
 ///
 /// # Examples
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// use fuchsine_dispatcher::event_loop::EventLoop;
 /// fn to_another_thread(event_loop: EventLoop) {
 ///     std::thread::spawn(move || event_loop.job(|_| {}));
@@ -275,10 +277,10 @@ impl EventLoop {
         drop(summary);
         let panic = LoopPanic { loop_name: self.local.shared.name.clone(), callback: kind, message };
         tracing::error!(%panic, "a callback panicked; the loop goes on");
-        if let Some(observer) = &self.local.policy.observer {
-            if let Err(message) = caught(|| observer(&panic)) {
-                tracing::error!(message, "the panic observer of a loop panicked in its turn");
-            }
+        if let Some(observer) = &self.local.policy.observer
+            && let Err(message) = caught(|| observer(&panic))
+        {
+            tracing::error!(message, "the panic observer of a loop panicked in its turn");
         }
     }
 
@@ -291,6 +293,7 @@ impl EventLoop {
 /// Running.
 impl EventLoop {
     /// One iteration, without sleeping. Answers whether there is more to do at once.
+    #[cfg(test)]
     pub(crate) fn iterate(&self) -> bool {
         let _entered: Entered = current::enter(self);
         self.turn()
@@ -321,7 +324,7 @@ impl EventLoop {
         local.events.borrow_mut().extend(local.shared.events.take_all());
         let turn = local.turns.get().wrapping_add(1);
         local.turns.set(turn);
-        if turn % local.poll_every == 0 {
+        if turn.is_multiple_of(local.poll_every) {
             poll(&local.reactor, PollMode::NonBlocking);
         }
         self.run_events(&mut Budget::new(clock));
@@ -389,7 +392,7 @@ impl EventLoop {
         }
         local.phase.set(Phase::Draining);
         drop(local.until_shutdown.take());
-        let mut table = local.work.borrow_mut();
+        let table = local.work.borrow();
         let outstanding = table.outstanding() as u64;
         let canceled = match local.policy.work {
             WorkPolicy::Run => 0,

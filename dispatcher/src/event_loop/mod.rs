@@ -78,7 +78,7 @@ mod exports {
     pub use super::loop_manager::{LoopManager, ManagerError, ManagerHandle, RunningLoops};
     pub use super::panics::LoopPanic;
     pub use super::signal::{SignalError, SignalHandler};
-    pub use super::source::{Waitable, WaitError, WaitRefused};
+    pub use super::source::{WaitError, WaitRefused, Waitable};
     pub use super::summary::{Holder, HolderKind, LoopSummary, RunSummary};
     pub use super::timer::{Tick, Timer, TimerError, TimerState, TimerStopper};
     pub use super::wait::Wait;

@@ -237,11 +237,6 @@ impl Reactor {
         self.timers.next_deadline()
     }
 
-    /// How many timers are armed.
-    pub(crate) fn armed_timers(&self) -> usize {
-        self.timers.len()
-    }
-
     /// Whether a poll would look at a simulated object or tell of a stray.
     pub(crate) fn has_pending_looks(&self) -> bool {
         self.has_strays.load(Ordering::Relaxed) || self.sim_waits.is_pending()
@@ -405,6 +400,7 @@ impl Batch {
         self.due.is_empty()
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }

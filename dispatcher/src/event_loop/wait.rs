@@ -8,7 +8,7 @@ use crate::event_loop::event_loop::{EventLoop, Local, WAIT_KEY};
 use crate::event_loop::fd_waits::LOST;
 use crate::event_loop::reactor::WaitId;
 use crate::event_loop::slots::Key;
-use crate::event_loop::source::{Waitable, Interest, Readiness, SourceId, WaitError, WaitRefused};
+use crate::event_loop::source::{Interest, Readiness, SourceId, WaitError, WaitRefused, Waitable};
 use crate::event_loop::summary::{Holder, HolderKind};
 
 /// A wait in its loop's table.

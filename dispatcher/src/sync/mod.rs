@@ -16,6 +16,7 @@
 //!
 //! `clippy.toml` points from the standard names to these.
 
+#[allow(dead_code, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 mod completion;
 mod inbox;
 mod small_fn;
@@ -35,6 +36,7 @@ pub(crate) use modelled::*;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use native::*;
 
+#[allow(unused_imports, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 pub(crate) use completion::Completion;
 pub(crate) use inbox::{Chain, Inbox, Pushed};
 pub(crate) use small_fn::SmallFn;
