@@ -6,6 +6,7 @@
 #[cfg(panic = "abort")]
 compile_error!("Fuchsine promises that a panic of one driver leaves the others alone: build with panic = \"unwind\"");
 
+mod channel;
 pub mod event_loop;
 #[cfg(not(any(loom, shuttle)))]
 mod executor;
@@ -20,10 +21,12 @@ pub mod testing;
 mod time;
 
 #[cfg(not(any(loom, shuttle)))]
+pub use channel::{Arena, BeginReadError, Buffer, Channel, Handle, Limits, Message, ReadError, Value, WriteError};
+#[cfg(not(any(loom, shuttle)))]
 pub use event_loop::WaitRefused;
 #[cfg(not(any(loom, shuttle)))]
 pub use executor::{
-    Elapsed, JoinError, JoinHandle, Ready, Sleep, SpawnError, Timeout, ready, sleep, sleep_until, timeout,
+    Elapsed, JoinError, JoinHandle, Read, Ready, Sleep, SpawnError, Timeout, ready, sleep, sleep_until, timeout,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{

@@ -4,11 +4,13 @@
 //! callbacks; the future is, once. At shutdown every live future is dropped on the dispatcher, before the observer.
 
 mod join;
+mod read;
 mod ready;
 mod sleep;
 mod spawn;
 
 pub use join::{JoinError, JoinHandle};
+pub use read::Read;
 pub use ready::{Ready, ready};
 pub use sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout};
 pub use spawn::SpawnError;

@@ -268,8 +268,8 @@ impl DispatcherInner {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                core.counts.ran += 1;
                 let Some(entry) = core.queue.remove(id) else { return };
+                core.count_end(entry.kind, outcome);
                 let active = core.enter(&entry, self);
                 drop(core);
                 {
@@ -291,6 +291,29 @@ impl DispatcherInner {
                     self.schedule();
                 }
             }
+        }
+    }
+
+    /// Ends a pending operation with `Canceled`, told in its turn: what is armed is queued, what is queued is told so
+    /// instead of what it waited for, unless that is an end of its own, such as a peer that closed. Nothing happens if
+    /// it has begun or ended. Calls no user code.
+    pub(crate) fn cancel_with_notice(self: &Arc<Self>, id: OpId) {
+        let mut core = self.core.lock();
+        let Some(stage) = core.queue.stage(id) else { return };
+        let Some(entry) = core.queue.get_mut(id) else { return };
+        if stage == Stage::OffloadRunning || matches!(entry.outcome, Outcome::Failed(_)) {
+            return;
+        }
+        entry.outcome = Outcome::Canceled;
+        let source = std::mem::replace(&mut entry.source, EventSource::None);
+        if stage != Stage::Ready {
+            core.queue.move_to(id, Stage::Ready);
+        }
+        let schedule = core.wants_schedule(self.options.synchronized);
+        drop(core);
+        self.take_down(source);
+        if schedule {
+            self.schedule();
         }
     }
 
@@ -350,6 +373,17 @@ impl DispatcherInner {
 }
 
 impl Core {
+    /// Counts the end of a callback that is about to be invoked.
+    pub(crate) fn count_end(&mut self, kind: Kind, outcome: Outcome) {
+        if !kind.is_callback() {
+            return;
+        }
+        match outcome {
+            Outcome::Canceled => self.counts.canceled += 1,
+            Outcome::Done(_) | Outcome::Failed(_) => self.counts.ran += 1,
+        }
+    }
+
     /// All numbers, with `pending` enumerated.
     pub(crate) fn counters(&self) -> Counters {
         Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }

@@ -89,12 +89,7 @@ impl DispatcherInner {
                 core.exit(active);
             }
             let Some(entry) = core.queue.pop_ready() else { return };
-            if entry.kind.is_callback() {
-                match entry.outcome {
-                    Outcome::Canceled => core.counts.canceled += 1,
-                    Outcome::Done(_) | Outcome::Failed(_) => core.counts.ran += 1,
-                }
-            }
+            core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, self));
             drop(core);
             self.invoke(entry.callback, entry.outcome);

@@ -122,7 +122,7 @@ pub struct TakenBack {
 }
 
 impl TakenBack {
-    pub(super) fn new(callback: Callback) -> Self {
+    pub(crate) fn new(callback: Callback) -> Self {
         TakenBack { callback }
     }
 }

@@ -56,9 +56,7 @@ impl DispatcherInner {
                 break;
             }
             let Some(entry) = core.queue.pop_ready() else { break };
-            if entry.kind.is_callback() {
-                core.counts.ran += 1;
-            }
+            core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, self));
             let share = !self.options().synchronized && core.wants_schedule(false);
             drop(core);

@@ -1,0 +1,549 @@
+//! Arenas: memory for messages, handed out by moving a mark, freed all at once.
+//!
+//! An arena is a header with a first block right behind it, in one allocation, and further blocks of 16 KiB that are
+//! added on demand; what does not fit into such a block gets one of its own. A range is handed out by one
+//! compare-exchange on the mark of the current block, on any thread; only growing takes a lock. Nothing is freed one by
+//! one. When the last reference goes, everything goes; a sole owner can instead start anew in the same memory, which is
+//! how an exchange of requests and replies works without allocating.
+//!
+//! # Invariants
+//! - `Header::references` counts the [`Arena`] values that name the header, those inside of [`Buffer`]s included. Header
+//!   and blocks stay allocated while it is not 0, and whoever brings it to 0 frees them.
+//! - A block hands out each byte once: ranges are claimed by moving `used` forward, and `used` is set back only by
+//!   [`Arena::try_reset`], whose caller holds the only reference there is, so that no buffer exists.
+//! - A [`Buffer`] is the only value through which its range is reached. It is not cloned, and taking it apart needs the
+//!   promise (`from_raw_parts`) that this stays so.
+//! - Bytes that were handed out are initialised: those below `Block::initialised` have been before, the rest is cleared
+//!   when it is claimed. `initialised` changes only while there is one reference.
+//! - `Header::current` and the entries of `Growth::blocks` point to blocks that are freed only by the two functions above.
+#![allow(unsafe_code, reason = "memory that is handed out in pieces; the invariants above are kept by this file alone")]
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use crate::status::Status;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+
+/// How the ranges of [`Arena::allocate`] are aligned.
+const ALIGN: usize = 16;
+/// The largest alignment that can be asked for.
+const MAX_ALIGN: usize = 4096;
+/// What a default arena takes from the allocator, header included.
+const FIRST_ALLOCATION: usize = 4096;
+/// What a further block takes from the allocator, its own header included.
+const FURTHER_ALLOCATION: usize = 16 * 1024;
+/// From here on the allocator has pages that are clear already, and clearing by hand would touch them for nothing.
+const CLEARED_BY_ALLOCATOR: usize = 128 * 1024;
+/// A further block that is larger is given back by [`Arena::try_reset`].
+const LARGEST_KEPT: usize = 1024 * 1024;
+
+struct Block {
+    /// The first byte.
+    start: NonNull<u8>,
+    capacity: usize,
+    /// How much is handed out, padding included. Moved forward by compare-exchange.
+    used: AtomicUsize,
+    /// How much of the beginning is known to be initialised.
+    initialised: AtomicUsize,
+}
+
+impl Block {
+    fn new(start: NonNull<u8>, capacity: usize, cleared: bool) -> Self {
+        let initialised = if cleared { capacity } else { 0 };
+        Block { start, capacity, used: AtomicUsize::new(0), initialised: AtomicUsize::new(initialised) }
+    }
+
+    /// Claims a range; `None` when the rest is too short.
+    fn claim(&self, len: usize, align: usize) -> Option<NonNull<u8>> {
+        let start = self.start.addr().get();
+        // ORDERING: claiming needs atomicity only; what a range holds is nobody else's, and blocks are published by
+        // `Header::current`.
+        let mut used = self.used.load(Ordering::Relaxed);
+        let offset = loop {
+            let offset = (start + used).checked_next_multiple_of(align)? - start;
+            let end = offset.checked_add(len)?;
+            if end > self.capacity {
+                return None;
+            }
+            match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break offset,
+                Err(now) => used = now,
+            }
+        };
+        let known = self.initialised.load(Ordering::Relaxed);
+        // SAFETY: `offset + len` is within the block's allocation, as just checked.
+        let range = unsafe { self.start.add(offset) };
+        let known_of_range = known.saturating_sub(offset).min(len);
+        if known_of_range < len {
+            // SAFETY: the range is within the allocation, and claimed by this call alone.
+            unsafe { range.add(known_of_range).write_bytes(0, len - known_of_range) };
+        }
+        Some(range)
+    }
+
+    /// Whether the range lies wholly in what has been handed out.
+    fn contains(&self, address: usize, len: usize) -> bool {
+        let start = self.start.addr().get();
+        let used = self.used.load(Ordering::Relaxed);
+        address >= start && address - start <= used && len <= used - (address - start)
+    }
+
+    /// Starts anew. The caller holds the only reference to the arena.
+    fn reset(&self) {
+        let used = self.used.swap(0, Ordering::Relaxed);
+        self.initialised.fetch_max(used, Ordering::Relaxed);
+    }
+
+    /// The layout of a further block, and where its bytes begin.
+    fn layout(capacity: usize) -> Result<(Layout, usize), Status> {
+        behind(Layout::new::<Block>(), capacity)
+    }
+
+    /// A further block.
+    fn allocate(capacity: usize) -> Result<NonNull<Block>, Status> {
+        let (layout, offset) = Self::layout(capacity)?;
+        let cleared = capacity >= CLEARED_BY_ALLOCATOR;
+        let memory = take_memory(layout, cleared)?;
+        // SAFETY: `offset` is within the allocation, by the layout.
+        let start = unsafe { memory.add(offset) };
+        let block = memory.cast::<Block>();
+        // SAFETY: the allocation begins with room for a `Block`, aligned for it.
+        unsafe { block.write(Block::new(start, capacity, cleared)) };
+        Ok(block)
+    }
+
+    /// Gives a further block back.
+    ///
+    /// # Safety
+    /// The block came from `allocate`, and nobody uses it or a range of it any more.
+    unsafe fn free(block: NonNull<Block>) {
+        // SAFETY: the block is alive until the end of this function.
+        let capacity = unsafe { block.as_ref() }.capacity;
+        if let Ok((layout, _)) = Self::layout(capacity) {
+            // SAFETY: this is the layout that the block was allocated with; a `Block` has nothing to drop.
+            unsafe { dealloc(block.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+/// What an arena has beyond its first block.
+struct Growth {
+    /// The further blocks by address.
+    blocks: Vec<NonNull<Block>>,
+}
+
+struct Header {
+    references: AtomicUsize,
+    tag: [u8; 4],
+    /// The block from which ranges are claimed.
+    current: AtomicPtr<Block>,
+    growth: Mutex<Growth>,
+    /// The block right behind this header.
+    first: Block,
+}
+
+impl Header {
+    fn layout(capacity: usize) -> Result<(Layout, usize), Status> {
+        behind(Layout::new::<Header>(), capacity)
+    }
+}
+
+/// The layout of a head with bytes behind it, and where they begin.
+fn behind(head: Layout, capacity: usize) -> Result<(Layout, usize), Status> {
+    let bytes = Layout::from_size_align(capacity, ALIGN).map_err(|_| Status::NoMemory)?;
+    head.extend(bytes).map_err(|_| Status::NoMemory)
+}
+
+fn take_memory(layout: Layout, cleared: bool) -> Result<NonNull<u8>, Status> {
+    // SAFETY: every layout here has a head in it, so it is not empty.
+    let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
+    NonNull::new(memory).ok_or(Status::NoMemory)
+}
+
+/// Memory for messages. A clone is a further reference to the same memory, which goes back to the allocator when the
+/// last reference and the last message in it are gone, on whatever thread that is.
+///
+/// # Thread requirements
+/// Any thread; several may allocate at once.
+///
+/// # Examples
+/// ```
+/// use fuchsine_dispatcher::Arena;
+///
+/// let arena = Arena::new();
+/// let mut request = arena.message(5);
+/// request.bytes_mut().copy_from_slice(b"hello");
+/// assert!(arena.contains(request.bytes()));
+/// ```
+pub struct Arena {
+    header: NonNull<Header>,
+}
+
+// SAFETY: the reference count is atomic, claiming is atomic, growth is locked; ranges belong to their buffers.
+unsafe impl Send for Arena {}
+// SAFETY: as above; nothing behind a shared reference is changed without an atomic operation or the lock.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// An arena whose first block makes the whole a page.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    pub fn new() -> Self {
+        Self::with_tag([0; 4])
+    }
+
+    /// Like [`new`](Arena::new), with a tag of four characters that says in a debugger or a dump what it is for.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    pub fn with_tag(tag: [u8; 4]) -> Self {
+        expect_memory(Self::try_new(FIRST_ALLOCATION - size_of::<Header>(), tag))
+    }
+
+    /// An arena with room for `bytes` before it has to grow.
+    ///
+    /// # Panics
+    /// When memory is exhausted. [`try_with_capacity`](Arena::try_with_capacity) answers instead.
+    pub fn with_capacity(bytes: usize) -> Self {
+        expect_memory(Self::try_with_capacity(bytes))
+    }
+
+    /// Like [`with_capacity`](Arena::with_capacity).
+    ///
+    /// # Errors
+    /// [`Status::NoMemory`].
+    pub fn try_with_capacity(bytes: usize) -> Result<Self, Status> {
+        Self::try_new(bytes, [0; 4])
+    }
+
+    fn try_new(capacity: usize, tag: [u8; 4]) -> Result<Self, Status> {
+        let (layout, offset) = Header::layout(capacity)?;
+        let cleared = capacity >= CLEARED_BY_ALLOCATOR;
+        let memory = take_memory(layout, cleared)?;
+        // SAFETY: `offset` is within the allocation, by the layout.
+        let start = unsafe { memory.add(offset) };
+        let header = memory.cast::<Header>();
+        // SAFETY: the allocation begins with room for a `Header`, aligned for it.
+        unsafe {
+            header.write(Header {
+                references: AtomicUsize::new(1),
+                tag,
+                current: AtomicPtr::new(ptr::null_mut()),
+                growth: Mutex::new(Growth { blocks: Vec::new() }),
+                first: Block::new(start, capacity, cleared),
+            });
+        }
+        let arena = Arena { header };
+        arena.header().current.store(arena.first(), Ordering::Relaxed);
+        Ok(arena)
+    }
+
+    /// The tag that it was made with.
+    pub fn tag(&self) -> [u8; 4] {
+        self.header().tag
+    }
+
+    /// A message of `len` bytes in this arena. They are initialised, but with whatever the memory held: write them
+    /// before you send them.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    pub fn message(&self, len: usize) -> super::Message {
+        super::Message::from(self.allocate(len))
+    }
+
+    /// `len` bytes, aligned to 16, initialised with whatever the memory held.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    pub fn allocate(&self, len: usize) -> Buffer {
+        expect_memory(self.try_allocate(len))
+    }
+
+    /// Like [`allocate`](Arena::allocate).
+    ///
+    /// # Errors
+    /// [`Status::NoMemory`].
+    pub fn try_allocate(&self, len: usize) -> Result<Buffer, Status> {
+        let start = self.allocate_raw(len, ALIGN)?;
+        Ok(Buffer { arena: self.clone(), start, len })
+    }
+
+    /// Like [`allocate`](Arena::allocate), and the buffer keeps this reference.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    pub fn into_buffer(self, len: usize) -> Buffer {
+        let start = expect_memory(self.allocate_raw(len, ALIGN));
+        Buffer { arena: self, start, len }
+    }
+
+    /// `len` bytes as a plain address, for code on the other side of a C boundary. The memory is initialised; nothing
+    /// else will ever be handed out of it while the caller holds a reference to the arena.
+    ///
+    /// # Errors
+    /// [`Status::InvalidArgs`] when `align` is no power of two or above 4096; [`Status::NoMemory`].
+    pub fn allocate_raw(&self, len: usize, align: usize) -> Result<NonNull<u8>, Status> {
+        if !align.is_power_of_two() || align > MAX_ALIGN {
+            return Err(Status::InvalidArgs);
+        }
+        if len == 0 {
+            return NonNull::new(ptr::without_provenance_mut(align)).ok_or(Status::InvalidArgs);
+        }
+        // ORDERING: Acquire, pairs with the Release in `grow`; publishes the block.
+        let current = self.header().current.load(Ordering::Acquire);
+        // SAFETY: `current` points to a block that lives as long as the arena (invariant).
+        match unsafe { &*current }.claim(len, align) {
+            Some(range) => Ok(range),
+            None => self.grow(len, align),
+        }
+    }
+
+    /// Whether the bytes lie wholly in one block of this arena, in the part that has been handed out.
+    pub fn contains(&self, bytes: &[u8]) -> bool {
+        self.contains_raw(bytes.as_ptr(), bytes.len())
+    }
+
+    /// [`contains`](Arena::contains) for a plain address. An empty range is contained wherever it is.
+    pub fn contains_raw(&self, start: *const u8, len: usize) -> bool {
+        let address = start.addr();
+        if len == 0 || self.header().first.contains(address, len) {
+            return true;
+        }
+        let growth = self.header().growth.lock();
+        let at = growth.blocks.partition_point(|block| {
+            // SAFETY: the blocks of the list live as long as the arena (invariant).
+            unsafe { block.as_ref() }.start.addr().get() <= address
+        });
+        at.checked_sub(1).is_some_and(|at| {
+            // SAFETY: as above.
+            unsafe { growth.blocks[at].as_ref() }.contains(address, len)
+        })
+    }
+
+    /// Starts anew in the same memory if this is the only reference, so that no message of this arena is left anywhere.
+    /// The first block and the largest further one up to 1 MiB are kept. False: something else refers to it, and
+    /// nothing has changed.
+    pub fn try_reset(&mut self) -> bool {
+        // ORDERING: Acquire, pairs with the Release in `drop`; whoever gave its reference back is done with its range.
+        if self.header().references.load(Ordering::Acquire) != 1 {
+            return false;
+        }
+        let header = self.header();
+        header.first.reset();
+        let mut current = self.first();
+        let mut growth = header.growth.lock();
+        if !growth.blocks.is_empty() {
+            // SAFETY: the blocks of the list live as long as the arena (invariant).
+            let capacity = |block: &NonNull<Block>| unsafe { block.as_ref() }.capacity;
+            let kept = growth
+                .blocks
+                .iter()
+                .copied()
+                .filter(|block| (header.first.capacity + 1..=LARGEST_KEPT).contains(&capacity(block)))
+                .max_by_key(capacity);
+            growth.blocks.retain(|&block| {
+                let keep = Some(block) == kept;
+                if !keep {
+                    // SAFETY: the block leaves the list here and is not `current`, which is set below; there is no
+                    // other reference to the arena, hence no buffer.
+                    unsafe { Block::free(block) };
+                }
+                keep
+            });
+            if let Some(kept) = kept {
+                // SAFETY: the kept block is alive.
+                unsafe { kept.as_ref() }.reset();
+                current = kept.as_ptr();
+            }
+        }
+        drop(growth);
+        header.current.store(current, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives up this value and keeps its reference, as an address for the other side of a C boundary.
+    pub fn into_raw(self) -> NonNull<()> {
+        ManuallyDrop::new(self).header.cast()
+    }
+
+    /// The opposite of [`into_raw`](Arena::into_raw).
+    ///
+    /// # Safety
+    /// `raw` came from `into_raw`, and the reference that it stands for is not used again.
+    pub unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        Arena { header: raw.cast() }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: this value counts as a reference, so the header is alive; it is never borrowed mutably.
+        unsafe { self.header.as_ref() }
+    }
+
+    fn first(&self) -> *mut Block {
+        // SAFETY: the header is alive; this makes a pointer and no reference.
+        unsafe { &raw mut (*self.header.as_ptr()).first }
+    }
+
+    /// Adds a block for a request that the current one cannot take.
+    #[cold]
+    fn grow(&self, len: usize, align: usize) -> Result<NonNull<u8>, Status> {
+        let header = self.header();
+        let mut growth = header.growth.lock();
+        let current = header.current.load(Ordering::Relaxed);
+        // Somebody else may have added one meanwhile.
+        // SAFETY: `current` points to a block that lives as long as the arena (invariant).
+        if let Some(range) = unsafe { &*current }.claim(len, align) {
+            return Ok(range);
+        }
+        let standard = FURTHER_ALLOCATION - size_of::<Block>();
+        let worst = len.checked_add(align - 1).ok_or(Status::NoMemory)?;
+        let is_standard = worst <= standard;
+        growth.blocks.try_reserve(1).map_err(|_| Status::NoMemory)?;
+        let block = Block::allocate(if is_standard { standard } else { worst })?;
+        // SAFETY: the block was made a moment ago.
+        let range = unsafe { block.as_ref() }.claim(len, align);
+        let address = block.addr();
+        let at = growth.blocks.partition_point(|other| other.addr() < address);
+        growth.blocks.insert(at, block);
+        if is_standard {
+            // ORDERING: Release, pairs with the Acquire in `allocate_raw`; publishes the block.
+            header.current.store(block.as_ptr(), Ordering::Release);
+        }
+        range.ok_or(Status::NoMemory)
+    }
+
+    /// Frees everything.
+    ///
+    /// # Safety
+    /// The count has come to 0, and this is called once.
+    #[cold]
+    unsafe fn free(header: NonNull<Header>) {
+        // SAFETY: nobody else refers to the header any more.
+        let Header { first, growth, .. } = unsafe { header.read() };
+        for block in growth.into_inner().blocks {
+            // SAFETY: there are no references to the arena left, so no ranges; the list is gone with this loop.
+            unsafe { Block::free(block) };
+        }
+        if let Ok((layout, _)) = Header::layout(first.capacity) {
+            // SAFETY: this is the layout that the header was allocated with, and it was moved out above.
+            unsafe { dealloc(header.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+#[track_caller]
+fn expect_memory<T>(result: Result<T, Status>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(status) => panic!("no memory for a message ({status}); the forms that begin with `try_` answer instead"),
+    }
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Arena::new()
+    }
+}
+
+impl Clone for Arena {
+    fn clone(&self) -> Self {
+        // ORDERING: Relaxed is enough: a reference is made from one that exists.
+        let before = self.header().references.fetch_add(1, Ordering::Relaxed);
+        assert!(before <= isize::MAX as usize, "an arena has fewer references than addresses exist");
+        Arena { header: self.header }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // ORDERING: Release, pairs with the Acquire fence below and the load in `try_reset`; what was done with ranges
+        // is over before anybody frees them or hands them out again.
+        if self.header().references.fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            // SAFETY: this was the last reference.
+            unsafe { Arena::free(self.header) };
+        }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let further = self.header().growth.lock().blocks.len();
+        f.debug_struct("Arena")
+            .field("tag", &self.tag().escape_ascii().to_string())
+            .field("blocks", &(1 + further))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes in an arena, owned by one holder. They move with it and are never copied.
+pub struct Buffer {
+    arena: Arena,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a buffer is the only way to its range (invariant), as a `Box<[u8]>` is.
+unsafe impl Send for Buffer {}
+// SAFETY: as above; a shared buffer is only read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// The arena that the bytes are in.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Gives the bytes up and keeps the arena.
+    pub fn into_arena(self) -> Arena {
+        self.arena
+    }
+
+    /// Keeps the first `len` bytes. The rest stays in the arena unused; a larger `len` changes nothing.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The reference to the arena, the first byte and the length, for the other side of a C boundary.
+    pub fn into_raw_parts(self) -> (Arena, NonNull<u8>, usize) {
+        (self.arena, self.start, self.len)
+    }
+
+    /// The opposite of [`into_raw_parts`](Buffer::into_raw_parts).
+    ///
+    /// # Safety
+    /// The range lies in one that the arena has handed out, and for as long as the buffer lives nothing else reads or
+    /// writes it.
+    pub unsafe fn from_raw_parts(arena: Arena, start: NonNull<u8>, len: usize) -> Self {
+        Buffer { arena, start, len }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is initialised, alive with the arena, and reached through this buffer only (invariants).
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and the buffer is borrowed exclusively.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len).field("arena", &self.arena).finish()
+    }
+}

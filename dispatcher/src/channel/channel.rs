@@ -1,0 +1,152 @@
+//! A channel's ends: making a pair, writing, reading what is there, closing.
+
+use std::fmt;
+use std::task::{Poll, Waker};
+
+use super::channel_read::Registered;
+use super::error::{ReadError, WriteError};
+use super::message::{Handle, Message};
+use super::pair::{Closed, Limits, Pair, Side};
+use super::teardown;
+use crate::status::Status;
+use crate::sync::Arc;
+
+pub(super) type ChannelPair = Pair<Message, Registered>;
+
+/// One end of a channel. Both ends write and read; in each direction messages arrive in the order of their writes.
+///
+/// Dropping an end closes it: the peer reads what was written and is then told [`Status::PeerClosed`]; what this end has
+/// not read is destroyed, and a read that is registered on it is told [`Status::Canceled`] in its turn.
+///
+/// # Thread requirements
+/// Any thread, several at once. Every message goes to one reader.
+///
+/// # Examples
+/// ```
+/// use fuchsine_dispatcher::{Channel, Message, ReadError, Status};
+///
+/// let (left, right) = Channel::pair();
+/// left.write(Message::from_bytes(b"hello"))?;
+/// drop(left);
+/// assert_eq!(right.try_read()?.bytes(), b"hello");
+/// assert_eq!(right.try_read().expect_err("that was all"), ReadError::PeerClosed);
+/// # Ok::<(), Status>(())
+/// ```
+pub struct Channel {
+    pub(super) pair: Arc<ChannelPair>,
+    pub(super) side: Side,
+}
+
+impl Channel {
+    /// Two connected ends, with no limit on what may wait in between.
+    pub fn pair() -> (Channel, Channel) {
+        Channel::pair_with(Limits::default())
+    }
+
+    /// Two connected ends, and a limit on what may wait in each direction.
+    pub fn pair_with(limits: Limits) -> (Channel, Channel) {
+        let pair = Arc::new(Pair::new(limits));
+        let other = Arc::clone(&pair);
+        (Channel { pair, side: Side::A }, Channel { pair: other, side: Side::B })
+    }
+
+    /// Sends a message. It moves to the peer; nothing is copied and nobody is waited for.
+    ///
+    /// When the peer has a read registered, its handler may run inside of this call, on this thread: if this is a thread
+    /// of the pool of its dispatcher, its driver is not in the call stack, and its dispatcher is idle with nothing queued.
+    /// Otherwise the handler is queued.
+    ///
+    /// # Errors
+    /// [`WriteError`] with the whole message, in this order: [`Status::NotSupported`] when it carries an end of this
+    /// very channel, which then nobody could ever read; [`Status::InvalidArgs`] when it carries an end with a registered
+    /// read or a running handler; [`Status::PeerClosed`]; [`Status::ShouldWait`] when the queue is at its [`Limits`].
+    ///
+    /// # Thread requirements
+    /// Any thread. Hold no lock that a handler of another driver may want.
+    pub fn write(&self, message: Message) -> Result<(), WriteError> {
+        if let Err(status) = self.check_handles(message.handles()) {
+            return Err(WriteError::new(status, message));
+        }
+        match self.pair.write(self.side, message) {
+            Ok(next) => {
+                next.carry_out();
+                Ok(())
+            }
+            Err((status, message)) => Err(WriteError::new(status, message)),
+        }
+    }
+
+    /// Takes the oldest message.
+    ///
+    /// # Errors
+    /// [`ReadError::ShouldWait`] when none is queued, [`ReadError::PeerClosed`] when none is queued and none will come.
+    pub fn try_read(&self) -> Result<Message, ReadError> {
+        self.pair.try_read(self.side)
+    }
+
+    /// How many messages this end has not read.
+    pub fn queued_messages(&self) -> usize {
+        self.pair.queued(self.side).messages
+    }
+
+    /// How many bytes there are in the messages that this end has not read.
+    pub fn queued_bytes(&self) -> usize {
+        self.pair.queued(self.side).bytes
+    }
+
+    /// How many messages the peer has not read.
+    pub fn peer_queued_messages(&self) -> usize {
+        self.pair.queued(self.side.other()).messages
+    }
+
+    /// How many bytes there are in the messages that the peer has not read.
+    pub fn peer_queued_bytes(&self) -> usize {
+        self.pair.queued(self.side.other()).bytes
+    }
+
+    /// Whether the other end is closed. There may be messages of it to read all the same.
+    pub fn is_peer_closed(&self) -> bool {
+        !self.pair.is_open(self.side.other())
+    }
+
+    /// For the future: the oldest message, or the waker is noted. `awaiting` is the future's own mark.
+    pub(crate) fn poll_next(&self, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<Message, Status>> {
+        self.pair.poll_read(self.side, awaiting, waker)
+    }
+
+    /// The future of this mark is dropped.
+    pub(crate) fn stop_awaiting(&self, awaiting: u64) {
+        drop(self.pair.stop_awaiting(self.side, awaiting));
+    }
+
+    fn check_handles(&self, handles: &[Handle]) -> Result<(), Status> {
+        for handle in handles {
+            let Handle::Channel(end) = handle else { continue };
+            if Arc::ptr_eq(&end.pair, &self.pair) {
+                return Err(Status::NotSupported);
+            }
+            if !end.pair.is_idle(end.side) {
+                return Err(Status::InvalidArgs);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        let Closed { unread, own, peer } = self.pair.close(self.side);
+        teardown::close(unread, own, peer);
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel")
+            .field("pair", &Arc::as_ptr(&self.pair))
+            .field("side", &self.side)
+            .field("queued_messages", &self.queued_messages())
+            .field("is_peer_closed", &self.is_peer_closed())
+            .finish()
+    }
+}

@@ -1,0 +1,42 @@
+//! Channels (L4): pairs of ends between drivers of one process.
+//!
+//! A message is bytes in an arena plus handles; writing moves it and copies nothing. A read is registered on a
+//! dispatcher, once at a time, and its handler may run on the writer's thread before the write returns.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `arena` | memory for messages |
+//! | `message` | what travels, and the handles that travel with it |
+//! | `pair` | the state machine of the two ends |
+//! | `channel`, `channel_read` | an end; its registered reads |
+//! | `teardown` | the destruction of what nobody read |
+//! | `error` | what comes back |
+//!
+//! # Locks
+//! A pair has one lock. Under it a dispatcher's lock may be taken, to accept a read or to take one back, never the other
+//! way round; completing a read, waking a future, and everything else that may run user code happens with no lock held.
+
+#[cfg(not(any(loom, shuttle)))]
+mod arena;
+#[cfg(not(any(loom, shuttle)))]
+#[expect(clippy::module_inception, reason = "the end of a channel is called as the layer is")]
+mod channel;
+#[cfg(not(any(loom, shuttle)))]
+mod channel_read;
+mod error;
+#[cfg(not(any(loom, shuttle)))]
+mod message;
+mod pair;
+#[cfg(not(any(loom, shuttle)))]
+mod teardown;
+
+#[cfg(not(any(loom, shuttle)))]
+pub use arena::{Arena, Buffer};
+#[cfg(not(any(loom, shuttle)))]
+pub use channel::Channel;
+#[cfg(not(any(loom, shuttle)))]
+pub use error::{BeginReadError, ReadError, WriteError};
+#[cfg(not(any(loom, shuttle)))]
+pub use message::{Handle, Message, Value};
+#[cfg(not(any(loom, shuttle)))]
+pub use pair::Limits;

@@ -1,0 +1,90 @@
+//! The destruction of messages that nobody read, without recursion.
+//!
+//! A message may carry an end of a channel whose unread messages carry ends of channels, and so on, as deep as anybody
+//! cares to nest. Closing by plain recursion would overflow the stack, so each thread has a work list:
+//!
+//! 1. Whoever destroys first on this thread puts the handles on the list and works it off, one at a time.
+//! 2. What is closed in doing so finds the list in work, adds its own handles and what its readers are to be told, and
+//!    returns.
+//! 3. When the list is empty, the readers are told, in order. They may run here, as in a write; what they destroy in turn
+//!    is a new list.
+//!
+//! A value whose destructor panics costs nothing else its end: the rest is worked off, then the panic goes on.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::channel_read::Registered;
+use super::message::{Handle, Message};
+use super::pair::Next;
+
+#[derive(Default)]
+struct Wreckage {
+    handles: VecDeque<Handle>,
+    to_tell: VecDeque<Next<Registered>>,
+}
+
+thread_local! {
+    /// `Some` while the list of this thread is worked off. Not dropped at the thread's end, when it is `None`, so that
+    /// it can be used by the destructors of other thread-local values.
+    static IN_WORK: ManuallyDrop<RefCell<Option<Wreckage>>> = const { ManuallyDrop::new(RefCell::new(None)) };
+}
+
+/// Destroys handles.
+pub(super) fn destroy(handles: Vec<Handle>) {
+    work_off(|wreckage| wreckage.handles.extend(handles));
+}
+
+/// Destroys what an end has not read, and tells the readers of both ends.
+pub(super) fn close(unread: VecDeque<Message>, own: Next<Registered>, peer: Next<Registered>) {
+    work_off(|wreckage| {
+        for mut message in unread {
+            wreckage.handles.extend(message.take_handles());
+        }
+        wreckage.to_tell.extend([own, peer].into_iter().filter(|next| !matches!(next, Next::Nothing)));
+    });
+}
+
+fn work_off(add: impl FnOnce(&mut Wreckage)) {
+    let is_first = IN_WORK.with(|in_work| {
+        let mut in_work = in_work.borrow_mut();
+        let is_first = in_work.is_none();
+        add(in_work.get_or_insert_default());
+        is_first
+    });
+    if !is_first {
+        return;
+    }
+    let mut panicked = Panicked(None);
+    while let Some(handle) = IN_WORK.with(|in_work| in_work.borrow_mut().as_mut()?.handles.pop_front()) {
+        panicked.guard(|| drop(handle));
+    }
+    let to_tell = IN_WORK.with(|in_work| in_work.borrow_mut().take()).map(|wreckage| wreckage.to_tell);
+    for next in to_tell.into_iter().flatten() {
+        panicked.guard(|| next.carry_out());
+    }
+    panicked.go_on();
+}
+
+/// The first panic of several destructors.
+struct Panicked(Option<Box<dyn Any + Send>>);
+
+impl Panicked {
+    fn guard(&mut self, user_code: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
+            self.0.get_or_insert(payload);
+        }
+    }
+
+    fn go_on(self) {
+        // A second panic while one unwinds would end the process; the hook has reported this one already.
+        if let Some(payload) = self.0
+            && !std::thread::panicking()
+        {
+            resume_unwind(payload);
+        }
+    }
+}
