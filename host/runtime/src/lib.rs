@@ -1,17 +1,32 @@
 //! The Fuchsine driver host: registry, node tree, life cycle, manifests.
+//!
+//! A [`Manifest`] says which drivers to run; checked against a [`Registry`] of drivers it becomes a [`Plan`]; a [`Host`]
+//! runs the plan. The parts, from the pure ones to those that touch the world:
+//!
+//! - `manifest`, `registry`: what is to run, and every mistake in it, with its place.
+//! - `node`, `life_cycle`, `supervisor`: who is bound where, who starts and stops when, as state machines.
+//! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime; `net` and `log` serve it.
+//! - `host`: carries out what the supervisor decides, and what users hold.
+//!
+//! # Features
+//! - `testing`: on a foreground runtime of the testing kit, drivers listen and connect on its simulated network.
 
+mod host;
 mod life_cycle;
+mod load;
 mod log;
 mod manifest;
+mod net;
 mod node;
 mod registry;
 mod supervisor;
 
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
-pub use life_cycle::{InstanceId, Phase};
+pub use host::{DriverSummary, Host, HostBuilder, HostEvent, HostState, NotStarted, StopError, Summary, Waiting};
+pub use life_cycle::Phase;
 pub use manifest::{
     Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver, Source, kind_name,
 };
-pub use node::{NodeId, Properties};
+pub use node::Properties;
 pub use registry::{Registry, RegistryError};
 pub use supervisor::Failure;

@@ -23,7 +23,7 @@
 
 /// One run of a driver on a node. Ids are never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InstanceId(pub(crate) u64);
+pub(crate) struct InstanceId(pub(crate) u64);
 
 /// Where an instance stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,7 @@ impl LifeCycle {
     }
 
     /// Whether the start failed or the driver panicked.
+    #[cfg(test)]
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }

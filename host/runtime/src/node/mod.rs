@@ -6,6 +6,5 @@ mod tree;
 
 pub(crate) use properties::BindRule;
 pub use properties::Properties;
-pub(crate) use removal::{DriverPresence, Duty, Removal};
-pub use tree::NodeId;
-pub(crate) use tree::{AddError, Binding, NodeTree};
+pub(crate) use removal::{DriverPresence, Duty};
+pub(crate) use tree::{AddError, Binding, NodeId, NodeTree};

@@ -9,7 +9,7 @@ use crate::life_cycle::InstanceId;
 
 /// One node. Ids are never used twice, so an old one finds nothing rather than another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(u64);
+pub(crate) struct NodeId(u64);
 
 /// Who is bound to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,11 +83,13 @@ impl NodeTree {
         self.nodes.get_mut(&id)
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// All nodes that are left, parents before children.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().map(|(&id, node)| (id, node))
     }

@@ -68,6 +68,8 @@ pub enum Failure {
     Panic(String),
     /// It told the host that it cannot go on, for this reason.
     Ended(String),
+    /// Something went wrong while it stopped. It is gone all the same.
+    Stop(String),
 }
 
 impl std::fmt::Display for Failure {
@@ -76,6 +78,7 @@ impl std::fmt::Display for Failure {
             Failure::Start(reason) => write!(f, "failed to start: {reason}"),
             Failure::Panic(message) => write!(f, "panicked: {message}"),
             Failure::Ended(reason) => write!(f, "cannot go on: {reason}"),
+            Failure::Stop(reason) => write!(f, "did not stop well: {reason}"),
         }
     }
 }
@@ -125,10 +128,6 @@ impl Supervisor {
         &self.tree
     }
 
-    pub(crate) fn rule_of(&self, instance: InstanceId) -> Option<&Rule> {
-        self.instances.get(&instance).map(|found| &self.rules[found.rule])
-    }
-
     pub(crate) fn node_of(&self, instance: InstanceId) -> Option<NodeId> {
         self.instances.get(&instance).map(|found| found.node)
     }
@@ -148,6 +147,12 @@ impl Supervisor {
         let bound = |rule: usize| self.instances.values().any(|instance| instance.rule == rule);
         let idle = |&(index, _): &(usize, &Rule)| !busy && !self.started[index] && !bound(index);
         self.rules.iter().enumerate().filter(idle).map(|(_, rule)| rule).collect()
+    }
+
+    /// The drivers of the manifest of which no instance has ever started.
+    pub(crate) fn not_started(&self) -> impl Iterator<Item = &str> {
+        let missing = self.rules.iter().zip(&self.started).filter(|(_, started)| !**started);
+        missing.map(|(rule, _)| rule.name.as_str())
     }
 
     /// Starts the drivers that have a node of their own.
@@ -220,6 +225,11 @@ impl Supervisor {
         let next = instance.life.end();
         self.record(id, Failure::Ended(reason));
         self.follow(id, next);
+    }
+
+    /// One of its stop hooks did not succeed. It goes all the same.
+    pub(crate) fn stop_failed(&mut self, id: InstanceId, reason: String) {
+        self.record(id, Failure::Stop(reason));
     }
 
     // Events about nodes, and about the host.

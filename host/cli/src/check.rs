@@ -1,0 +1,42 @@
+//! `fuchsine check`, and how `run` gets what it runs.
+
+use std::path::Path;
+
+use fuchsine_host::{LogSettings, Manifest, ManifestError, Plan};
+
+use crate::args::{CheckOptions, LogOptions, Settings};
+use crate::built_in;
+use crate::exit::Exit;
+use crate::{logging, output};
+
+/// Checks a manifest: exit 0 and a line on standard output, or exit 4 and all mistakes on standard error.
+pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
+    match prepare(Some(&options.manifest), &options.settings) {
+        Ok((plan, _)) => {
+            let names: Vec<_> = plan.drivers().iter().map(|driver| driver.name()).collect();
+            output::write(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")));
+            Exit::Done
+        }
+        Err(error) => {
+            logging::report(&error, log);
+            Exit::ConfigInvalid
+        }
+    }
+}
+
+/// Reads a manifest (the built-in one if there is none), puts the settings on top and checks it all.
+pub(crate) fn prepare(manifest: Option<&Path>, settings: &Settings) -> Result<(Plan, LogSettings), ManifestError> {
+    let mut manifest = match manifest {
+        Some(path) => Manifest::load(path)?,
+        None => Manifest::built_in(),
+    };
+    // Mistakes in settings and mistakes in the manifest are told together.
+    let set = manifest.set(settings.set.iter().cloned());
+    let plan = manifest.plan(&built_in::registry());
+    let plan = match (set, plan) {
+        (Ok(()), plan) => plan?,
+        (Err(settings), Ok(_)) => return Err(settings),
+        (Err(settings), Err(manifest)) => return Err(manifest.and(settings)),
+    };
+    Ok((plan, manifest.log().clone()))
+}

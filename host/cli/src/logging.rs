@@ -1,0 +1,114 @@
+//! Everything on standard error: log lines through `tracing`, and mistakes in a manifest.
+//!
+//! What is logged is decided by the first of: `--log`, `RUST_LOG`, the manifest, `info`. Standard error may be closed
+//! or full; neither may end the program, so failed writes are ignored.
+
+use std::io::IsTerminal;
+
+use fuchsine_host::{LogFormat, LogSettings, ManifestError};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+use crate::args::{Format, LogOptions};
+
+/// Starts the log. Once in the life of the process.
+pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) {
+    let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
+    let (filter, refused) = choose(options.log.as_deref(), environment.as_deref(), manifest.level.as_deref());
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    match format(options, manifest) {
+        Format::Text => builder.with_ansi(colours()).with_target(false).init(),
+        Format::Json => builder.json().flatten_event(true).with_ansi(false).init(),
+    }
+    if let Some(error) = refused {
+        tracing::warn!(%error, "RUST_LOG is ignored");
+    }
+    log_panics();
+}
+
+/// Tells what is wrong with a manifest or a setting.
+pub(crate) fn report(error: &ManifestError, options: &LogOptions) {
+    if options.log_format != Some(Format::Json) {
+        use std::io::Write;
+        // A closed standard error leaves nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{}", error.render());
+        return;
+    }
+    start(options, &LogSettings::default());
+    for diagnostic in error.diagnostics() {
+        let help = diagnostic.helps().join("; ");
+        match diagnostic.place() {
+            Some(place) => {
+                let (file, line, column) = (place.source(), place.line(), place.column());
+                tracing::error!(%file, line, column, help, "{}", diagnostic.message());
+            }
+            None => tracing::error!(help, "{}", diagnostic.message()),
+        }
+    }
+}
+
+/// The filter, and what was wrong with the one of the environment. The others have been checked before.
+fn choose(option: Option<&str>, environment: Option<&str>, manifest: Option<&str>) -> (EnvFilter, Option<ParseError>) {
+    let parse = |text: &str| EnvFilter::builder().parse(text);
+    let fallback = || parse(manifest.unwrap_or("info")).unwrap_or_default();
+    match (option, environment) {
+        (Some(option), _) => (parse(option).unwrap_or_default(), None),
+        (None, Some(environment)) => match parse(environment) {
+            Ok(filter) => (filter, None),
+            Err(error) => (fallback(), Some(error)),
+        },
+        (None, None) => (fallback(), None),
+    }
+}
+
+fn format(options: &LogOptions, manifest: &LogSettings) -> Format {
+    options.log_format.unwrap_or(match manifest.format {
+        Some(LogFormat::Json) => Format::Json,
+        _ => Format::Text,
+    })
+}
+
+/// Colours are for terminals, and not for people who do not want them (<https://no-color.org>).
+fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !refused && std::io::stderr().is_terminal()
+}
+
+/// Has panics logged like everything else. What becomes of a driver that panicked is the runtime's business.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let message = info.payload_as_str().unwrap_or("(no text)");
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current();
+        tracing::error!(thread = thread.name().unwrap_or("?"), place, "panic: {message}");
+        let backtrace = std::backtrace::Backtrace::capture();
+        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
+            tracing::error!("backtrace of the panic:\n{backtrace}");
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(option: Option<&str>, environment: Option<&str>, manifest: Option<&str>) -> String {
+        choose(option, environment, manifest).0.to_string()
+    }
+
+    #[test]
+    fn the_option_wins_over_the_environment_and_that_over_the_manifest() {
+        assert_eq!(chosen(Some("error"), Some("debug"), Some("trace")), "error");
+        assert_eq!(chosen(None, Some("debug"), Some("trace")), "debug");
+        assert_eq!(chosen(None, None, Some("trace")), "trace");
+        assert_eq!(chosen(None, None, None), "info");
+    }
+
+    #[test]
+    fn an_environment_that_makes_no_sense_is_told_and_ignored() {
+        let (filter, refused) = choose(None, Some("nbd=loud"), Some("warn"));
+        assert_eq!(filter.to_string(), "warn");
+        assert!(refused.is_some());
+    }
+}

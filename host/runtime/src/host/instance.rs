@@ -1,0 +1,64 @@
+//! One driver instance: what its context pointer leads to.
+
+use std::sync::{OnceLock, Weak};
+
+use fuchsine_dispatcher::{Counters, DispatcherHandle, Driver, Instant};
+use fuchsine_driver::DriverEntry;
+use parking_lot::Mutex;
+
+use super::shared::Shared;
+use crate::life_cycle::InstanceId;
+use crate::load::Value;
+use crate::node::{NodeId, Properties};
+
+/// A run of a driver on a node. It outlives the driver for as long as somebody holds its context; what is asked of it
+/// then is refused by the supervisor, which does not know it any more.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) id: InstanceId,
+    /// The host; the host holds its instances.
+    pub(crate) host: Weak<Shared>,
+    /// The name in the manifest.
+    pub(crate) name: String,
+    pub(crate) entry: &'static DriverEntry,
+    /// The text of one JSON object.
+    pub(crate) config: String,
+    pub(crate) node: NodeId,
+    pub(crate) node_name: String,
+    pub(crate) node_path: String,
+    pub(crate) properties: Properties,
+    /// The owner of all its dispatchers.
+    pub(crate) driver: Driver,
+    /// Set before `start` is called; not at all if the runtime refused to make one.
+    pub(crate) default: OnceLock<DispatcherHandle>,
+    pub(crate) state: Mutex<InstanceState>,
+}
+
+/// What changes. Locked by whoever carries out actions of the supervisor, one at a time, and by dumps.
+#[derive(Debug, Default)]
+pub(crate) struct InstanceState {
+    /// What `start` made, until `stop` or its destruction consumes it.
+    pub(crate) value: Option<Value>,
+    /// Where `stop` and the destruction run, while they do.
+    pub(crate) last: Option<LastDispatcher>,
+    /// When it was first told to go.
+    pub(crate) going_since: Option<Instant>,
+    /// Why it failed, if it did.
+    pub(crate) failure: Option<String>,
+}
+
+/// The dispatcher on which a driver ends. It is the host's, with an owner of its own for each instance, so that a
+/// driver whose `stop` panics or never returns is alone with that.
+#[derive(Debug, Clone)]
+pub(crate) struct LastDispatcher {
+    pub(crate) owner: Driver,
+    pub(crate) dispatcher: DispatcherHandle,
+}
+
+impl Instance {
+    /// What became of its callbacks, those of its end included.
+    pub(crate) fn counters(&self) -> Counters {
+        let last = self.state.lock().last.as_ref().map(|last| last.owner.counters()).unwrap_or_default();
+        self.driver.counters() + last
+    }
+}
