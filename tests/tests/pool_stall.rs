@@ -125,3 +125,32 @@ fn what_a_callback_posted_before_it_blocked_runs_on_the_free_thread() {
     assert_eq!(seen, (0..8).collect::<Vec<_>>());
     finish(&runtime, &release);
 }
+
+/// Nothing is posted any more once the leader is blocked, so nobody but the stall watch can fill the vacant lead.
+#[test]
+fn a_vacant_lead_is_filled_although_nothing_is_posted() {
+    for _ in 0..20 {
+        let runtime = pool_of(2);
+        let blocker = dispatcher(&runtime, "blocker", DispatcherBuilder::new());
+        let other = dispatcher(&runtime, "other", DispatcherBuilder::new());
+        let (block, is_inside, release) = blocked();
+        let (near, mut far) = UnixStream::pair().expect("a socket pair");
+        let (other_near, mut other_far) = UnixStream::pair().expect("a socket pair");
+        let (sender, receiver) = channel();
+        let timer_sender = sender.clone();
+        blocker.begin_wait(&near, Interest::READABLE, move |_| block()).expect("accepted");
+        other
+            .begin_wait(&other_near, Interest::READABLE, move |_| sender.send("descriptor").expect("awaited"))
+            .expect("accepted");
+        let _timer = other
+            .post_after(Duration::from_millis(20), move |_| timer_sender.send("timer").expect("awaited"))
+            .expect("accepted");
+        far.write_all(b"!").expect("there is room");
+        within(&is_inside, "the blocked callback");
+        other_far.write_all(b"!").expect("there is room");
+        let mut seen = [within(&receiver, "the descriptor"), within(&receiver, "the timer")];
+        seen.sort_unstable();
+        assert_eq!(seen, ["descriptor", "timer"]);
+        finish(&runtime, &release);
+    }
+}
