@@ -8,10 +8,10 @@ compile_error!("Fuchsine promises that a panic of one driver leaves the others a
 
 mod channel;
 pub mod event_loop;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod executor;
 mod pool;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod runtime;
 mod status;
 mod sync;
@@ -23,18 +23,20 @@ mod time;
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::{Arena, BeginReadError, Buffer, Channel, Handle, Limits, Message, ReadError, Value, WriteError};
 #[cfg(not(any(loom, shuttle)))]
-pub use event_loop::WaitRefused;
+pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
+#[cfg(not(loom))]
+pub use executor::{Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, sleep, sleep_until, timeout};
 #[cfg(not(any(loom, shuttle)))]
-pub use executor::{
-    Elapsed, JoinError, JoinHandle, Read, Ready, Sleep, SpawnError, Timeout, ready, sleep, sleep_until, timeout,
-};
+pub use executor::{Read, Ready, ready};
 #[cfg(not(any(loom, shuttle)))]
+pub use runtime::WaitHandle;
+#[cfg(not(loom))]
 pub use runtime::{
     BlockingError, CancelError, Counters, CreateError, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle,
-    DispatcherId, DispatcherState, Driver, DriverDump, DriverId, Kind, Lane, OffloadError, OffloadHandle, PanicPolicy,
+    DispatcherId, DispatcherState, Driver, DriverDump, DriverId, Kind, OffloadError, OffloadHandle, PanicPolicy,
     PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder, RuntimeDump, RuntimeError,
-    ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, WaitError, WaitHandle, Waitable,
-    WeakDispatcher, blocking, current, current_driver,
+    ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, WeakDispatcher, blocking, current,
+    current_driver,
 };
 pub use status::{Canceled, Status};
 pub use sys::{Interest, Readiness};

@@ -52,7 +52,7 @@ mod timer;
 #[cfg(not(any(loom, shuttle)))]
 mod timer_wheel;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) mod timers;
+mod timers;
 #[cfg(not(any(loom, shuttle)))]
 mod wait;
 #[cfg(not(any(loom, shuttle)))]
@@ -66,9 +66,17 @@ mod worker;
 #[cfg(all(test, loom))]
 mod loom_wake_word;
 
+#[cfg(shuttle)]
+mod modelled;
+
+#[cfg(shuttle)]
+pub(crate) use modelled::{EventTarget, Fired, Lane, PollMode, Reactor, TimerId, WaitId};
+
 #[cfg(not(any(loom, shuttle)))]
 mod exports {
     pub(crate) use super::event_loop::LoopSeed;
+    pub(crate) use super::reactor::{EventTarget, Fired, PollMode, Reactor, WaitId};
+    pub(crate) use super::timers::TimerId;
 
     pub use super::current::tid;
     pub use super::event_loop::EventLoop;
@@ -78,7 +86,7 @@ mod exports {
     pub use super::loop_manager::{LoopManager, ManagerError, ManagerHandle, RunningLoops};
     pub use super::panics::LoopPanic;
     pub use super::signal::{SignalError, SignalHandler};
-    pub use super::source::{WaitError, WaitRefused, Waitable};
+    pub use super::source::{Source, WaitError, WaitRefused, Waitable};
     pub use super::summary::{Holder, HolderKind, LoopSummary, RunSummary};
     pub use super::timer::{Tick, Timer, TimerError, TimerState, TimerStopper};
     pub use super::wait::Wait;

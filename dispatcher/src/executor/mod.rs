@@ -4,13 +4,17 @@
 //! callbacks; the future is, once. At shutdown every live future is dropped on the dispatcher, before the observer.
 
 mod join;
+#[cfg(not(shuttle))]
 mod read;
+#[cfg(not(shuttle))]
 mod ready;
 mod sleep;
 mod spawn;
 
 pub use join::{JoinError, JoinHandle};
+#[cfg(not(shuttle))]
 pub use read::Read;
+#[cfg(not(shuttle))]
 pub use ready::{Ready, ready};
 pub use sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout};
 pub use spawn::SpawnError;

@@ -5,10 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::event_loop::source::{Interest, Readiness, Source};
-use crate::runtime::{WaitHandle, Waitable, current};
+use crate::event_loop::{Source, Waitable};
+use crate::runtime::{WaitHandle, current};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex};
+use crate::sys::{Interest, Readiness};
 
 #[derive(Default)]
 struct Shared {
@@ -34,7 +35,7 @@ pub struct Ready<'a> {
 /// dispatcher or on one that shuts down; [`Status::NotSupported`] when the source cannot be polled, for which
 /// [`offload`](crate::DispatcherHandle::offload) is the way.
 pub fn ready(source: &impl Waitable, interest: Interest) -> Ready<'_> {
-    Ready { source: source.source().0, interest, armed: None }
+    Ready { source: source.as_source(), interest, armed: None }
 }
 
 impl Ready<'_> {

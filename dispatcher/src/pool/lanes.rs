@@ -7,17 +7,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::event_loop::Lane;
 use crate::sync::{Arc, Condvar, Mutex, Wakeup, thread};
 use crate::time::Clock;
-
-/// Which workers run an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lane {
-    /// For what computes or blocks briefly: about as many workers as processors.
-    Fast,
-    /// For what may block for long, such as file input and output.
-    Slow,
-}
 
 /// How long a worker waits for another item before it ends.
 const IDLE_LIFE: Duration = Duration::from_secs(10);

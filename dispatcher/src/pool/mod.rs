@@ -5,22 +5,22 @@
 //! `pool/README.md`. There is one pool a scheduler role: [`role`].
 
 pub(crate) mod idle;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub(crate) mod lanes;
 #[cfg(all(test, loom))]
 mod loom_idle;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod role;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod run_queue;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod stall_watch;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod threads;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod worker;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub(crate) use threads::ThreadRefused;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::event_loop::reactor::{PollMode, Reactor};
+use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
 use crate::time::{Clock, Instant};
 

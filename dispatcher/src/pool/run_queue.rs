@@ -9,18 +9,18 @@ use std::cell::{Cell, RefCell};
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 
 use super::Task;
-use crate::sync::RwLock;
+use crate::sync::{RwLock, thread_local};
 
 thread_local! {
     /// The pool that this thread belongs to, 0 for none.
-    static CURRENT_POOL: Cell<usize> = const { Cell::new(0) };
+    static CURRENT_POOL: Cell<usize> = Cell::new(0);
     /// The deque of this thread, if it is a thread of a pool.
-    static OWN: RefCell<Option<Worker<Task>>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<Worker<Task>>> = RefCell::new(None);
 }
 
 /// The pool that the calling thread belongs to, 0 for none.
 pub(crate) fn current_pool() -> usize {
-    CURRENT_POOL.get()
+    CURRENT_POOL.with(Cell::get)
 }
 
 /// Counts the calling thread as one of the pool `id` while `f` runs, without giving it a deque.
@@ -28,10 +28,10 @@ pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {
         fn drop(&mut self) {
-            CURRENT_POOL.set(self.0);
+            CURRENT_POOL.with(|current| current.set(self.0));
         }
     }
-    let _restore = Restore(CURRENT_POOL.replace(id));
+    let _restore = Restore(CURRENT_POOL.with(|current| current.replace(id)));
     f()
 }
 
@@ -51,15 +51,15 @@ impl RunQueue {
     pub(crate) fn enter(&self, id: usize, index: usize) {
         let worker = Worker::new_fifo();
         self.stealers.write()[index] = Some(worker.stealer());
-        CURRENT_POOL.set(id);
-        OWN.set(Some(worker));
+        CURRENT_POOL.with(|current| current.set(id));
+        OWN.with(|own| own.replace(Some(worker)));
     }
 
     /// Undoes [`enter`](RunQueue::enter); what is left in the deque goes to the injector.
     pub(crate) fn leave(&self, index: usize) {
         self.stealers.write()[index] = None;
-        CURRENT_POOL.set(0);
-        if let Some(worker) = OWN.take() {
+        CURRENT_POOL.with(|current| current.set(0));
+        if let Some(worker) = OWN.with(RefCell::take) {
             while let Some(task) = worker.pop() {
                 self.injector.push(task);
             }
@@ -68,8 +68,8 @@ impl RunQueue {
 
     /// Queues a runnable: on the own deque of a thread of pool `id`, else on the injector.
     pub(crate) fn push(&self, id: usize, task: Task) {
-        let left = OWN.with_borrow(|own| match own {
-            Some(worker) if CURRENT_POOL.get() == id => {
+        let left = OWN.with(|own| match &*own.borrow() {
+            Some(worker) if CURRENT_POOL.with(Cell::get) == id => {
                 worker.push(task);
                 None
             }
@@ -82,13 +82,14 @@ impl RunQueue {
 
     /// The oldest of the calling thread's own deque.
     pub(crate) fn pop_own(&self) -> Option<Task> {
-        OWN.with_borrow(|own| own.as_ref().and_then(Worker::pop))
+        OWN.with(|own| own.borrow().as_ref().and_then(Worker::pop))
     }
 
     /// One from the injector, and some more into the calling thread's own deque.
     pub(crate) fn steal_injected(&self) -> Option<Task> {
-        OWN.with_borrow(|own| {
-            insist(|| match own {
+        OWN.with(|own| {
+            let own = own.borrow();
+            insist(|| match &*own {
                 Some(worker) => self.injector.steal_batch_and_pop(worker),
                 None => self.injector.steal(),
             })
@@ -99,7 +100,8 @@ impl RunQueue {
     pub(crate) fn steal_from_siblings(&self, index: usize) -> Option<Task> {
         let stealers = self.stealers.read();
         let count = stealers.len();
-        OWN.with_borrow(|own| {
+        OWN.with(|own| {
+            let own = own.borrow();
             let own = own.as_ref()?;
             // Start behind oneself, so that thieves spread over their victims.
             (1..count)

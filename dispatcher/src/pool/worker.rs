@@ -7,7 +7,7 @@
 
 use super::idle::{SleepAs, ThreadIndex};
 use super::{Pool, Task, Turn};
-use crate::event_loop::reactor::PollMode;
+use crate::event_loop::PollMode;
 use crate::sync::Arc;
 
 /// How many turns are made between two looks at the reactor.

@@ -12,8 +12,8 @@ use thread_local::ThreadLocal;
 
 use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
-use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, thread_local};
 
 /// One level of the stack.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Frame {
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Vec<Frame>> = RefCell::new(Vec::new());
 }
 
 /// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only.
@@ -72,7 +72,8 @@ pub(crate) struct FrameGuard(());
 
 impl Drop for FrameGuard {
     fn drop(&mut self) {
-        let popped = STACK.with_borrow_mut(|stack| {
+        let popped = STACK.with(|stack| {
+            let mut stack = stack.borrow_mut();
             let popped = stack.pop();
             publish(stack.last());
             popped
@@ -84,7 +85,7 @@ impl Drop for FrameGuard {
 
 fn push(frame: Frame) -> FrameGuard {
     publish(Some(&frame));
-    STACK.with_borrow_mut(|stack| stack.push(frame));
+    STACK.with(|stack| stack.borrow_mut().push(frame));
     FrameGuard(())
 }
 
@@ -103,28 +104,31 @@ pub(crate) fn hidden<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(Vec<Frame>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            STACK.set(std::mem::take(&mut self.0));
-            STACK.with_borrow(|stack| publish(stack.last()));
+            STACK.with(|stack| {
+                stack.replace(std::mem::take(&mut self.0));
+                publish(stack.borrow().last());
+            });
         }
     }
-    let _restore = Restore(STACK.take());
+    let _restore = Restore(STACK.with(RefCell::take));
     publish(None);
     f()
 }
 
 /// The dispatcher of the innermost frame.
 pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
-    STACK.with_borrow(|stack| stack.last().and_then(Frame::dispatcher).cloned())
+    STACK.with(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
 }
 
 /// The driver of the innermost frame.
 pub(crate) fn current_driver() -> Option<Arc<DriverInner>> {
-    STACK.with_borrow(|stack| stack.last().map(|frame| Arc::clone(frame.owner())))
+    STACK.with(|stack| stack.borrow().last().map(|frame| Arc::clone(frame.owner())))
 }
 
 /// The raw ids of the innermost frame: driver and dispatcher, 0 for none.
 pub(crate) fn current_ids() -> (u64, u64) {
-    STACK.with_borrow(|stack| {
+    STACK.with(|stack| {
+        let stack = stack.borrow();
         stack.last().map_or((0, 0), |frame| {
             (frame.owner().id().as_raw(), frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw()))
         })
@@ -133,7 +137,8 @@ pub(crate) fn current_ids() -> (u64, u64) {
 
 /// Whether this dispatcher is the innermost one.
 pub(crate) fn is_current(dispatcher: &DispatcherInner) -> bool {
-    STACK.with_borrow(|stack| {
+    STACK.with(|stack| {
+        let stack = stack.borrow();
         stack.last().and_then(Frame::dispatcher).is_some_and(|top| std::ptr::eq(&raw const **top, dispatcher))
     })
 }
@@ -147,12 +152,15 @@ pub(crate) struct StackView {
 
 /// Looks at every frame for `owner`.
 pub(crate) fn view(owner: &DriverInner) -> StackView {
-    STACK.with_borrow(|stack| StackView {
-        owner_in_stack: stack.iter().any(|frame| std::ptr::eq(&raw const **frame.owner(), owner)),
-        allows_sync_calls: stack
-            .last()
-            .and_then(Frame::dispatcher)
-            .is_some_and(|dispatcher| dispatcher.allows_sync_calls()),
-        depth: stack.len() as u32,
+    STACK.with(|stack| {
+        let stack = stack.borrow();
+        StackView {
+            owner_in_stack: stack.iter().any(|frame| std::ptr::eq(&raw const **frame.owner(), owner)),
+            allows_sync_calls: stack
+                .last()
+                .and_then(Frame::dispatcher)
+                .is_some_and(|dispatcher| dispatcher.allows_sync_calls()),
+            depth: stack.len() as u32,
+        }
     })
 }

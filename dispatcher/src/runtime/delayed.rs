@@ -12,7 +12,7 @@ use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::inline::Origin;
 use super::task::{PostError, TaskFn, TaskHandle};
-use crate::event_loop::reactor::{EventTarget, Fired};
+use crate::event_loop::{EventTarget, Fired};
 use crate::status::{Canceled, Status};
 use crate::sync::Arc;
 use crate::time::Instant;

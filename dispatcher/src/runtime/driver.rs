@@ -234,7 +234,8 @@ impl Core {
 
 impl Drop for DriverInner {
     fn drop(&mut self) {
-        self.runtime.retire(self.id, self.core.get_mut().retired);
+        let retired = self.core.lock().retired;
+        self.runtime.retire(self.id, retired);
     }
 }
 

@@ -20,10 +20,13 @@ mod offload;
 mod panic;
 mod runtime_inner;
 mod shutdown;
+#[cfg(all(test, shuttle))]
+mod shuttle_dispatcher;
 mod state;
 mod stop_token;
 mod task;
 mod turn;
+#[cfg(not(shuttle))]
 mod wait;
 
 use std::fmt;
@@ -35,7 +38,6 @@ use crate::status::Status;
 use crate::sync::Arc;
 use crate::time::{Clock, Instant};
 
-pub use crate::pool::lanes::Lane;
 pub use blocking::{BlockingError, blocking};
 pub use builder::{CreateError, DispatcherBuilder};
 pub use callback_queue::Kind;
@@ -51,7 +53,8 @@ pub use panic::{PanicPolicy, PanicReport};
 pub use state::DispatcherState;
 pub use stop_token::StopToken;
 pub use task::{CancelError, PostError, TakenBack, TaskHandle};
-pub use wait::{WaitError, WaitHandle, Waitable};
+#[cfg(not(shuttle))]
+pub use wait::WaitHandle;
 
 use runtime_inner::{PanicObserver, RuntimeInner, Settings};
 

@@ -15,7 +15,8 @@ use super::inline::Reason;
 use super::panic::message_of;
 use super::stop_token::StopToken;
 use super::task::{CancelError, PostError, TakenBack};
-use crate::pool::lanes::{Lane, LaneItem};
+use crate::event_loop::Lane;
+use crate::pool::lanes::LaneItem;
 use crate::status::Status;
 use crate::sync::{Arc, Mutex, Weak};
 

@@ -1,54 +1,16 @@
 //! Waits for the readiness of a descriptor, one shot each.
 
 use std::fmt;
-use std::os::fd::AsFd;
 use std::panic::Location;
 
 use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::task::{CancelError, TakenBack};
-use crate::event_loop::reactor::EventTarget;
-use crate::event_loop::source::{Interest, Readiness, Source};
+use crate::event_loop::{EventTarget, Source, WaitError, WaitRefused, Waitable};
 use crate::status::Status;
 use crate::sync::{Arc, Weak};
-use crate::sys::sim;
-
-/// What can be waited for: anything with a descriptor, and the objects of the simulated network.
-pub trait Waitable {
-    /// The inside of it.
-    #[doc(hidden)]
-    fn source(&self) -> WaitSource<'_>;
-}
-
-/// What a [`Waitable`] stands for.
-#[doc(hidden)]
-#[derive(Debug, Clone)]
-pub struct WaitSource<'a>(pub(crate) Source<'a>);
-
-impl<T: AsFd> Waitable for T {
-    fn source(&self) -> WaitSource<'_> {
-        WaitSource(Source::Fd(self.as_fd()))
-    }
-}
-
-impl Waitable for sim::Stream {
-    fn source(&self) -> WaitSource<'_> {
-        WaitSource(Source::Sim(Arc::clone(self.object())))
-    }
-}
-
-impl Waitable for sim::Listener {
-    fn source(&self) -> WaitSource<'_> {
-        WaitSource(Source::Sim(Arc::clone(self.object())))
-    }
-}
-
-impl Waitable for sim::Event {
-    fn source(&self) -> WaitSource<'_> {
-        WaitSource(Source::Sim(Arc::clone(self.object())))
-    }
-}
+use crate::sys::{Interest, Readiness};
 
 /// A user's wait callback as a callback.
 struct WaitFn<F>(F);
@@ -95,7 +57,7 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
-        self.begin_wait_on(source.source().0, interest, callback)
+        self.begin_wait_on(source.as_source(), interest, callback)
     }
 
     #[track_caller]
@@ -117,7 +79,7 @@ impl DispatcherHandle {
         });
         let Ok(id) = accepted else {
             let callback = callback.take().expect("a refused callback was not made");
-            return Err(WaitError::new(callback, Status::BadState, "the dispatcher shuts down".to_owned()));
+            return Err(WaitError::new(WaitRefused::Closed, callback));
         };
         let handle = WaitHandle { dispatcher: Arc::downgrade(inner), id };
         let target: Arc<dyn EventTarget> = Arc::clone(inner) as Arc<dyn EventTarget>;
@@ -134,7 +96,7 @@ impl DispatcherHandle {
                     return Ok(handle);
                 };
                 match erased.into_inner::<WaitFn<F>>() {
-                    Ok(WaitFn(callback)) => Err(WaitError::new(callback, refused.status(), refused.to_string())),
+                    Ok(WaitFn(callback)) => Err(WaitError::new(refused, callback)),
                     Err(_) => unreachable!("the callback is of the type that was stored a moment ago"),
                 }
             }
@@ -167,53 +129,5 @@ impl WaitHandle {
 impl fmt::Debug for WaitHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitHandle").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-/// A wait was refused. It carries the callback, which was not called.
-pub struct WaitError<F> {
-    refused: F,
-    status: Status,
-    cause: String,
-}
-
-impl<F> WaitError<F> {
-    fn new(refused: F, status: Status, cause: String) -> Self {
-        WaitError { refused, status, cause }
-    }
-
-    /// The condition as a status.
-    pub fn status(&self) -> Status {
-        self.status
-    }
-
-    /// The callback.
-    pub fn into_inner(self) -> F {
-        self.refused
-    }
-
-    /// Drops the callback and keeps the status.
-    pub fn into_status(self) -> Status {
-        self.status
-    }
-}
-
-impl<F> fmt::Debug for WaitError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitError").field("status", &self.status).field("cause", &self.cause).finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Display for WaitError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the wait was refused: {}", self.cause)
-    }
-}
-
-impl<F> std::error::Error for WaitError<F> {}
-
-impl<F> From<WaitError<F>> for Status {
-    fn from(error: WaitError<F>) -> Status {
-        error.status
     }
 }

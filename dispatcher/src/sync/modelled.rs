@@ -22,7 +22,7 @@ use crate::time::Instant;
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use model::sync::Arc;
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::Weak;
+pub(crate) use shuttle::{sync::Weak, thread_local};
 
 pub(crate) mod atomic {
     //! Atomics of the model.
@@ -181,6 +181,17 @@ pub(crate) mod thread {
     impl<T> JoinHandle<T> {
         pub(crate) fn join(self) -> std::thread::Result<T> {
             self.0.join()
+        }
+
+        #[cfg(shuttle)]
+        pub(crate) fn id(&self) -> ThreadId {
+            self.0.thread().id()
+        }
+
+        /// Never known in a model.
+        #[cfg(shuttle)]
+        pub(crate) fn is_finished(&self) -> bool {
+            false
         }
     }
 

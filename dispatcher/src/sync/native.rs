@@ -13,6 +13,7 @@ use crate::time::{Clock, Instant};
 
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 pub(crate) use std::sync::{Arc, Weak};
+pub(crate) use std::thread_local;
 
 pub(crate) mod atomic {
     //! Atomics of the normal build.

@@ -17,8 +17,7 @@ pub(crate) use callback::{Callback, Invoke, Outcome, WithOutcome};
 
 use std::panic::Location;
 
-use crate::event_loop::reactor::WaitId;
-use crate::event_loop::timers::TimerId;
+use crate::event_loop::{TimerId, WaitId};
 use crate::time::Instant;
 
 /// What sort of callback an operation is.
