@@ -269,6 +269,7 @@ impl EventLoop {
 
     /// Calls user code: counts it, and reports its panic.
     pub(crate) fn call(&self, kind: &'static str, body: impl FnOnce()) {
+        self.local.shared.parker.before_callback();
         let result = caught(body);
         let mut summary = self.local.summary.borrow_mut();
         summary.callbacks += 1;

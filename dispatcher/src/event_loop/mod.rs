@@ -75,6 +75,7 @@ pub(crate) use modelled::{EventTarget, Fired, Lane, PollMode, Reactor, TimerId, 
 #[cfg(not(any(loom, shuttle)))]
 mod exports {
     pub(crate) use super::event_loop::LoopSeed;
+    pub(crate) use super::parker::{Parker, Workload};
     pub(crate) use super::reactor::{EventTarget, Fired, PollMode, Reactor, WaitId};
     pub(crate) use super::timers::TimerId;
 

@@ -22,6 +22,10 @@ pub(crate) trait Parker: Send + Sync {
 
     /// Wakes the loop, or keeps it from falling asleep once. Cheap while it is awake.
     fn unpark(&self);
+
+    /// The loop is about to run a callback of its own, so it is not looking for other work meanwhile. Called by the
+    /// loop's own thread only.
+    fn before_callback(&self) {}
 }
 
 /// The workload of a loop that stands alone: none.

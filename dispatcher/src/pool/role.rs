@@ -4,14 +4,14 @@ use std::io;
 
 use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::time::{Clock, Instant};
 
-use super::idle::{Idle, Wake};
+use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
 use super::run_queue::{self, RunQueue};
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
-use super::worker;
 
 /// What the pool runs: something that makes one turn at a time.
 pub(crate) trait Runnable: Send + Sync + 'static {
@@ -50,6 +50,8 @@ pub(crate) struct Pool {
     pub(super) reactor: Arc<Reactor>,
     pub(super) queue: RunQueue,
     pub(super) idle: Idle,
+    /// For each thread, touched by itself only: whether it counts as searching.
+    pub(super) searching: Flags,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
     lanes: Lanes,
@@ -68,12 +70,13 @@ impl Pool {
             reactor,
             queue: RunQueue::new(limit),
             idle: Idle::new(limit),
+            searching: Flags::new(limit),
             watch: StallWatch::new(format!("{}-watch", options.name)),
             threads: Threads::new(options.name.clone(), options.threads, limit),
             lanes: Lanes::new(options.name, by_hand),
         });
         for _ in 0..options.threads {
-            if let Err(error) = pool.threads.start_one(&pool, worker::Role::Base) {
+            if let Err(error) = pool.threads.start_base(&pool) {
                 pool.close();
                 pool.join();
                 return Err(error);
@@ -195,5 +198,25 @@ impl Pool {
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// A flag for each thread of a pool.
+#[derive(Debug)]
+pub(super) struct Flags(Box<[AtomicBool]>);
+
+impl Flags {
+    fn new(threads: usize) -> Self {
+        Flags((0..threads).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Sets a thread's own flag; the answer is what it was.
+    pub(super) fn replace(&self, thread: ThreadIndex, value: bool) -> bool {
+        let flag = &self.0[thread];
+        let before = flag.load(Ordering::Relaxed);
+        if before != value {
+            flag.store(value, Ordering::Relaxed);
+        }
+        before
     }
 }

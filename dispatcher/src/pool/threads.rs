@@ -7,7 +7,11 @@
 use std::io;
 
 use super::Pool;
+#[cfg(not(shuttle))]
+use super::worker::Seat;
 use super::worker::{self, Role};
+#[cfg(not(shuttle))]
+use crate::event_loop::{LoopHandle, LoopSeed};
 use crate::sync::{Arc, Mutex, thread};
 
 /// Why a thread could not be reserved.
@@ -26,6 +30,9 @@ struct Counts {
     /// Dispatchers that allow sync calls.
     reserved: usize,
     closed: bool,
+    /// The loops of the base threads; dropped when the pool closes, because they keep it alive.
+    #[cfg(not(shuttle))]
+    loops: Vec<LoopHandle>,
     handles: Vec<thread::JoinHandle<()>>,
 }
 
@@ -63,15 +70,32 @@ impl Threads {
         self.counts.lock().closed
     }
 
-    /// Starts one more thread.
-    pub(crate) fn start_one(&self, pool: &Arc<Pool>, role: Role) -> io::Result<()> {
-        Self::start_locked(&mut self.counts.lock(), &self.name, pool, role)
+    /// Starts one more base thread.
+    #[cfg(not(shuttle))]
+    pub(crate) fn start_base(&self, pool: &Arc<Pool>) -> io::Result<()> {
+        let mut counts = self.counts.lock();
+        let index = counts.started;
+        let parker = Arc::new(Seat::new(Arc::clone(pool), index));
+        let tid = u32::try_from(index).ok();
+        let mut seed = LoopSeed::new(&thread_name(&self.name, index), tid, Arc::clone(pool.reactor()), parker);
+        // The pool looks at the reactor at times of its own choice.
+        seed.poll_every = u32::MAX;
+        let handle = seed.handle();
+        Self::start_locked(&mut counts, &self.name, pool, Role::Base(seed))?;
+        counts.loops.push(handle);
+        Ok(())
+    }
+
+    /// Starts one more base thread, in a model, which has no loops.
+    #[cfg(shuttle)]
+    pub(crate) fn start_base(&self, pool: &Arc<Pool>) -> io::Result<()> {
+        Self::start_locked(&mut self.counts.lock(), &self.name, pool, Role::Extra)
     }
 
     fn start_locked(counts: &mut Counts, name: &str, pool: &Arc<Pool>, role: Role) -> io::Result<()> {
         let index = counts.started;
         let pool = Arc::clone(pool);
-        let handle = thread::spawn(&format!("{name}-{index}"), move || worker::run(&pool, index, role))?;
+        let handle = thread::spawn(&thread_name(name, index), move || worker::run(&pool, index, role))?;
         counts.started += 1;
         counts.handles.push(handle);
         Ok(())
@@ -98,8 +122,17 @@ impl Threads {
         counts.reserved = counts.reserved.saturating_sub(1);
     }
 
+    /// Lets the threads end once they have nothing to do.
     pub(crate) fn close(&self) {
-        self.counts.lock().closed = true;
+        let mut counts = self.counts.lock();
+        counts.closed = true;
+        #[cfg(not(shuttle))]
+        let loops = std::mem::take(&mut counts.loops);
+        drop(counts);
+        #[cfg(not(shuttle))]
+        for event_loop in loops {
+            event_loop.begin_shutdown();
+        }
     }
 
     /// Waits for all threads to end, except the calling one.
@@ -112,4 +145,8 @@ impl Threads {
             }
         }
     }
+}
+
+fn thread_name(pool: &str, index: usize) -> String {
+    format!("{pool}-{index}")
 }

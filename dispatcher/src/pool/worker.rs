@@ -1,9 +1,14 @@
-//! One thread of a pool: an event loop whose workload is the pool's runnables, and whose way to sleep is the pool's.
+//! One thread of a pool.
+//!
+//! A base thread is an event loop whose workload is the pool's runnables and whose way to sleep is the pool's; an extra
+//! thread runs the same workload and sleeps the same way, without a loop of its own around it.
 //!
 //! 1. Make turns: of the own deque, every [`INJECTOR_TICK`]th one of the injector first, else stolen from a sibling.
-//! 2. After [`TURNS_PER_LOOK`] turns look at the reactor without blocking, so that timers and descriptors are served
+//! 2. Every [`TURNS_PER_LOOK`] turns look at the reactor without blocking, so that timers and descriptors are served
 //!    while everybody is busy.
 //! 3. With nothing to run, sleep as the pool's protocol says (`pool/README.md`): lead if nobody does, else park.
+//!
+//! A thread that found nothing counts as searching until it finds something, sleeps, or runs anything else.
 
 use super::idle::{SleepAs, ThreadIndex};
 use super::{Pool, Task, Turn};
@@ -16,56 +21,79 @@ const TURNS_PER_LOOK: u32 = 61;
 const INJECTOR_TICK: u32 = 31;
 
 /// What a thread of a pool is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It lives as long as the pool.
-    Base,
-    /// It was added for a dispatcher that allows sync calls.
+    /// It lives as long as the pool, and is the loop that grows from this seed.
+    #[cfg(not(shuttle))]
+    Base(crate::event_loop::LoopSeed),
+    /// It only runs runnables.
     Extra,
 }
 
 /// The body of a pool thread.
 pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
     pool.queue.enter(pool.id(), index);
-    tracing::trace!(index, ?role, "a pool thread starts");
-    let mut worker = Worker { pool, index, searching: false, turns: 0 };
-    loop {
-        if worker.make_turns() {
-            worker.look();
-        } else if pool.threads.is_closed() {
-            break;
-        } else {
-            worker.sleep();
+    let mut worker = Worker { seat: Seat { pool: Arc::clone(pool), index }, turns: 0 };
+    match role {
+        #[cfg(not(shuttle))]
+        Role::Base(seed) => {
+            let event_loop = crate::event_loop::EventLoop::with(seed, Box::new(worker));
+            event_loop.run();
         }
+        Role::Extra => loop {
+            if worker.make_turns() {
+                continue;
+            }
+            if pool.threads.is_closed() {
+                break;
+            }
+            worker.seat.sleep();
+        },
     }
-    worker.stop_searching();
+    Seat { pool: Arc::clone(pool), index }.stop_searching();
     pool.queue.leave(index);
 }
 
-struct Worker<'a> {
-    pool: &'a Arc<Pool>,
+/// A thread's place in its pool: how it searches and sleeps.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pool: Arc<Pool>,
     index: ThreadIndex,
-    searching: bool,
+}
+
+/// A seat that makes turns.
+#[derive(Debug)]
+struct Worker {
+    seat: Seat,
     turns: u32,
 }
 
-impl Worker<'_> {
+impl Worker {
     /// Makes some turns; false when there is nothing to run, and then the thread counts as searching.
     fn make_turns(&mut self) -> bool {
+        let pool = Arc::clone(&self.seat.pool);
         for _ in 0..TURNS_PER_LOOK {
-            let Some(task) = self.next() else { return false };
+            self.turns = self.turns.wrapping_add(1);
+            if self.turns.is_multiple_of(TURNS_PER_LOOK) {
+                self.seat.look();
+            }
+            let Some(task) = self.seat.next(self.turns) else { return false };
             if Arc::clone(&task).run_turn() == Turn::Again {
-                self.pool.queue.push(self.pool.id(), task);
-                self.pool.notify();
+                pool.queue.push(pool.id(), task);
+                pool.notify();
             }
         }
         true
     }
+}
 
-    fn next(&mut self) -> Option<Task> {
-        self.turns = self.turns.wrapping_add(1);
+impl Seat {
+    pub(super) fn new(pool: Arc<Pool>, index: ThreadIndex) -> Self {
+        Seat { pool, index }
+    }
+
+    fn next(&self, turn: u32) -> Option<Task> {
         let queue = &self.pool.queue;
-        let own = if self.turns.is_multiple_of(INJECTOR_TICK) {
+        let own = if turn.is_multiple_of(INJECTOR_TICK) {
             queue.steal_injected().or_else(|| queue.pop_own())
         } else {
             queue.pop_own()
@@ -74,10 +102,7 @@ impl Worker<'_> {
             self.stop_searching();
             return own;
         }
-        if !self.searching {
-            self.pool.idle.start_searching();
-            self.searching = true;
-        }
+        self.start_searching();
         let found = queue.steal_injected().or_else(|| queue.steal_from_siblings(self.index));
         if found.is_some() {
             self.stop_searching();
@@ -85,15 +110,22 @@ impl Worker<'_> {
         found
     }
 
+    fn start_searching(&self) {
+        if !self.pool.searching.replace(self.index, true) {
+            self.pool.idle.start_searching();
+        }
+    }
+
     /// The thread becomes active. The last one that searched answers for what was posted meanwhile.
-    fn stop_searching(&mut self) {
-        if std::mem::take(&mut self.searching) && self.pool.idle.stop_searching() && !self.pool.queue.is_empty() {
-            self.pool.notify();
+    fn stop_searching(&self) {
+        let pool = &self.pool;
+        if pool.searching.replace(self.index, false) && pool.idle.stop_searching() && !pool.queue.is_empty() {
+            pool.notify();
         }
     }
 
     /// Takes what is due in the reactor, if nobody leads.
-    fn look(&mut self) {
+    fn look(&self) {
         let Some(mut lead) = self.pool.reactor.try_lead() else { return };
         let batch = lead.poll(PollMode::NonBlocking);
         drop(lead);
@@ -103,10 +135,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Sleeps until there may be something to do. The thread is searching before and after.
-    fn sleep(&mut self) {
-        debug_assert!(self.searching, "only a thread that found nothing sleeps");
-        let pool = self.pool;
+    /// Sleeps until there may be something to do.
+    fn sleep(&self) {
+        let pool = &self.pool;
+        self.start_searching();
         let lead = pool.reactor.try_lead();
         let Some(how) = pool.idle.begin_sleep(self.index, lead.is_some()) else { return };
         if !pool.queue.is_empty() || pool.threads.is_closed() {
@@ -124,16 +156,41 @@ impl Worker<'_> {
                 // In this order: whoever gets the lead next must not find this thread listed as the leader.
                 pool.idle.cancel_sleep(self.index);
                 drop(lead);
-                if batch.is_empty() {
-                    // Woken for a runnable, most likely; looking for it comes next.
-                    pool.watch.arm(pool);
-                } else {
+                pool.watch.arm(pool);
+                if !batch.is_empty() {
                     self.stop_searching();
-                    pool.watch.arm(pool);
                     batch.deliver();
                 }
             }
             _ => pool.idle.park(self.index),
         }
+    }
+}
+
+#[cfg(not(shuttle))]
+impl crate::event_loop::Workload for Worker {
+    fn run(&mut self, _budget: u32) -> bool {
+        self.make_turns()
+    }
+
+    fn before_park(&mut self) -> bool {
+        // Sleeping looks at the queues once more by itself.
+        false
+    }
+}
+
+#[cfg(not(shuttle))]
+impl crate::event_loop::Parker for Seat {
+    fn park(&self) {
+        self.sleep();
+    }
+
+    fn unpark(&self) {
+        let wake = self.pool.idle.unpark(self.index);
+        self.pool.carry_out(wake);
+    }
+
+    fn before_callback(&self) {
+        self.stop_searching();
     }
 }

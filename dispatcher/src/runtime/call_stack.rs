@@ -12,7 +12,7 @@ use thread_local::ThreadLocal;
 
 use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::unmodelled::{AtomicU64, Ordering};
 use crate::sync::{Arc, thread_local};
 
 /// One level of the stack.

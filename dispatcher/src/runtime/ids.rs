@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

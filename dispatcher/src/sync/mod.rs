@@ -41,6 +41,12 @@ pub(crate) use completion::Completion;
 pub(crate) use inbox::{Chain, Inbox, Pushed};
 pub(crate) use small_fn::SmallFn;
 
+pub(crate) mod unmodelled {
+    //! Atomics that no model sees, for statics which order nothing and outlive a model's run: counters of ids, figures
+    //! that are only looked at.
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+}
+
 /// How a wait with a deadline ended.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
