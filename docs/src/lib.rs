@@ -21,6 +21,7 @@ pages! {
     concepts_shutdown: "concepts/shutdown.md",
     concepts_channels: "concepts/channels.md",
     concepts_futures: "concepts/futures.md",
+    concepts_loops: "concepts/loops.md",
     how_to_run_the_host: "how-to/run-the-host.md",
     how_to_write_a_driver: "how-to/write-a-driver.md",
     how_to_test_without_waiting: "how-to/test-without-waiting.md",
