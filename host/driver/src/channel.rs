@@ -53,7 +53,8 @@ impl Channel {
     ///
     /// # Errors
     /// `PeerClosed`; `ShouldWait` at the limit; `InvalidArgs` for a channel end that has a registered read;
-    /// `NotSupported` for this very end. The message is inside the error, whole.
+    /// `NotSupported` for the peer of this very end, which nobody could read again. The message is inside the error,
+    /// whole.
     pub fn write(&self, message: Message) -> Result<(), WriteError> {
         let (buffer, handles) = message.into_parts();
         self.object

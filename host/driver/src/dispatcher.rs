@@ -65,8 +65,8 @@ impl Dispatcher {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        // 0 means "no deadline" to the host; the first nanosecond has passed just as long ago.
-        self.object.post_at(deadline.as_nanos().max(1), f).map(TaskHandle).map_err(PostError::new)
+        // The start of time is "no deadline" to the host, which comes to the same: it has passed.
+        self.object.post_at(deadline.as_nanos(), f).map(TaskHandle).map_err(PostError::new)
     }
 
     /// Posts `f` to run after `delay`.

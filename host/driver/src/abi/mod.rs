@@ -36,6 +36,8 @@ mod channel;
 mod child;
 mod closure;
 mod entry;
+#[cfg(test)]
+pub(crate) mod fake;
 mod future;
 mod hooks;
 pub mod host;

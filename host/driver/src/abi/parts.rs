@@ -56,8 +56,8 @@ unsafe impl Send for HandleParts {}
 // SAFETY: a shared handle offers nothing but its kind.
 unsafe impl Sync for HandleParts {}
 
-/// A channel end. Sending one that has a registered read is refused (`InvalidArgs`), as is sending an end through
-/// itself (`NotSupported`).
+/// A channel end. Sending one that has a registered read is refused (`InvalidArgs`), as is sending one of the two ends
+/// through the other (`NotSupported`).
 pub const HANDLE_CHANNEL: u32 = 1;
 /// A file descriptor.
 pub const HANDLE_FD: u32 = 2;

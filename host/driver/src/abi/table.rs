@@ -111,7 +111,8 @@ pub struct Table {
         unsafe extern "C" fn(limit: usize, out_a: *mut *mut RawChannel, out_b: *mut *mut RawChannel) -> i32,
     /// Sends a message: its arena reference and its handles are moved on success. The peer's read callback may run
     /// before the return (an inline call). `PeerClosed`, `ShouldWait` (limit reached), `InvalidArgs` (bytes outside the
-    /// arena, or a channel handle with a registered read), `NotSupported` (the end itself as a handle).
+    /// arena, or a channel handle with a registered read), `NotSupported` (the end itself as a handle, or its peer, which
+    /// nobody could ever read again).
     pub channel_write: unsafe extern "C" fn(channel: *mut RawChannel, message: *const MessageParts) -> i32,
     /// Takes the oldest message. `ShouldWait`: none is there. `PeerClosed`: none is there and none will come.
     pub channel_read: unsafe extern "C" fn(channel: *mut RawChannel, out: *mut MessageParts) -> i32,
