@@ -80,7 +80,7 @@ impl Channel {
     /// # Cancel safety
     /// Dropping the future loses no message.
     pub fn read(&self) -> Read<'_> {
-        Read { channel: self }
+        Read { channel: self, polled: false }
     }
 
     /// The next message, for futures that watch several things; see [`read`](Self::read). The task that polled last is
@@ -158,19 +158,24 @@ impl Channel {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Read<'a> {
     channel: &'a Channel,
+    /// Whether a registration may be this future's.
+    polled: bool,
 }
 
 impl Future for Read<'_> {
     type Output = Result<Message, Status>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.polled = true;
         self.channel.poll_read(cx)
     }
 }
 
 impl Drop for Read<'_> {
     fn drop(&mut self) {
-        self.channel.give_up_read();
+        if self.polled {
+            self.channel.give_up_read();
+        }
     }
 }
 

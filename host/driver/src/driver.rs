@@ -5,7 +5,11 @@ use std::future::Future;
 use std::io;
 
 use crate::abi::{ConfigKey, Property, Str};
-use crate::{AddChildError, BindError, ConfigError, CreateError, DriverContext, Status};
+use crate::block::SubmitError;
+use crate::{
+    AddChildError, BindError, ConfigError, CreateError, DriverContext, JoinError, OffloadError, PostError, Status,
+    WriteError,
+};
 
 /// A driver. One value of the type is one instance, bound to one node.
 ///
@@ -161,9 +165,15 @@ hook_error! {
     StopError
 }
 
-macro_rules! start_error_from {
-    ($($error:ty),*) => {$(
+macro_rules! hook_error_from {
+    ($($error:ty),* $(,)?) => {$(
         impl From<$error> for StartError {
+            fn from(error: $error) -> Self {
+                Self::new(error.status(), error)
+            }
+        }
+
+        impl From<$error> for StopError {
             fn from(error: $error) -> Self {
                 Self::new(error.status(), error)
             }
@@ -171,10 +181,16 @@ macro_rules! start_error_from {
     )*};
 }
 
-start_error_from!(ConfigError, BindError, CreateError, AddChildError);
+hook_error_from!(AddChildError, BindError, ConfigError, CreateError, JoinError, OffloadError, SubmitError, WriteError);
 
-impl<F> From<crate::PostError<F>> for StartError {
-    fn from(error: crate::PostError<F>) -> Self {
+impl<F> From<PostError<F>> for StartError {
+    fn from(error: PostError<F>) -> Self {
+        Self::new(error.status(), error)
+    }
+}
+
+impl<F> From<PostError<F>> for StopError {
+    fn from(error: PostError<F>) -> Self {
         Self::new(error.status(), error)
     }
 }

@@ -122,7 +122,7 @@ where
 /// ```no_run
 /// # async fn example() -> Result<(), fuchsine_driver::StartError> {
 /// use fuchsine_driver::{Lane, offload};
-/// let image = offload(Lane::Slow, |_stop| std::fs::read("disk.img")).await.map_err(|error| error.into_status())??;
+/// let image = offload(Lane::Slow, |_stop| std::fs::read("disk.img")).await??;
 /// # let _ = image; Ok(()) }
 /// ```
 pub async fn offload<T, W>(lane: Lane, work: W) -> Result<T, OffloadError>

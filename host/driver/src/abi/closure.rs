@@ -16,6 +16,11 @@ use super::objects::ChannelObject;
 use super::types::{Data, OK, Panic, RawChannel, Str};
 use crate::{Canceled, Status};
 
+#[cfg(not(panic = "unwind"))]
+compile_error!(
+    "drivers are built with panic = \"unwind\": a panic is caught at the boundary and stops one driver, not the process"
+);
+
 /// Whether a closure is carried in the pointer itself.
 const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>()

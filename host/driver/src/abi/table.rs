@@ -226,7 +226,7 @@ pub struct Table {
     pub context_retain: unsafe extern "C" fn(context: *const RawContext),
     /// Gives a reference back.
     pub context_release: unsafe extern "C" fn(context: *const RawContext),
-    /// The default dispatcher of the driver, owned by the caller.
+    /// The default dispatcher of the driver, owned by the caller; after the end of the driver one that answers `BadState`.
     pub context_dispatcher: unsafe extern "C" fn(context: *const RawContext) -> *const RawDispatcher,
     /// Delivers the name of the instance.
     pub context_name: unsafe extern "C" fn(context: *const RawContext, sink: TextSink),

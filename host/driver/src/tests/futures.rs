@@ -166,11 +166,45 @@ fn a_dropped_sleep_takes_its_timer_back() {
     let dispatcher = host.dispatcher("d");
     let task = dispatcher.spawn(async { sleep(Duration::from_secs(50)).await }).expect("it runs");
     host.run();
+    assert_eq!(host.timers_left(), 1);
     task.cancel();
     host.run();
-    // With a timer left, the crank would find something to skip to.
-    let woke = host.block_on(async { crate::Instant::now() });
-    assert_eq!(woke.as_nanos(), 0);
+    assert_eq!(host.timers_left(), 0);
     dispatcher.shutdown();
     host.run();
+}
+
+#[test]
+fn armed_futures_and_handles_can_be_dropped_on_any_thread() {
+    // Method: arm each kind on a dispatcher, move it to another thread, drop it there; nothing is left registered.
+    let host = FakeHost::new();
+    let journal = Journal::default();
+    let (near, far) = crate::Channel::pair().expect("attached");
+    let dispatcher = host.dispatcher("d");
+    static FAR: std::sync::OnceLock<crate::Channel> = std::sync::OnceLock::new();
+    let far = FAR.get_or_init(|| far);
+    let armed = host.block_on(async move {
+        let (mut nap, mut read) = (sleep(Duration::from_secs(60)), far.read());
+        poll_fn(|cx| {
+            assert!(std::pin::Pin::new(&mut nap).poll(cx).is_pending());
+            assert!(std::pin::Pin::new(&mut read).poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        (nap, read)
+    });
+    let held = Noted(journal.clone(), "task");
+    let task = dispatcher.post_after(Duration::from_secs(60), move |_| drop(held)).expect("it runs");
+    let join = dispatcher.spawn(pending::<()>()).expect("it runs");
+    let stays = dispatcher.clone();
+    std::thread::spawn(move || {
+        task.cancel().expect("it has not run");
+        drop((armed, task, join, stays));
+    })
+    .join()
+    .expect("no panic");
+    assert_eq!(journal.take(), ["task dropped"]);
+    near.write(crate::Message::new()).expect("the peer is there");
+    assert_eq!(host.block_on(async move { far.read().await.map(drop) }), Ok(()), "the read can be registered again");
+    assert_eq!(host.timers_left(), 0);
 }

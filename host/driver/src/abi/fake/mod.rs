@@ -228,6 +228,11 @@ impl FakeHost {
         WATCHED.with_borrow(|list| list.iter().filter(|weak| weak.strong_count() > 0).count())
     }
 
+    /// How many timers are armed.
+    pub(crate) fn timers_left(&self) -> usize {
+        self.world.timers()
+    }
+
     /// Makes the next accept on a listener fail.
     pub(crate) fn refuse_next_accept(&self, address: &str, status: Status) {
         let listener = self.world.net.lock().expect("no panic under the lock").get(address).cloned();
@@ -349,4 +354,38 @@ fn outcome() -> (Outcome<()>, Done) {
     let outcome: Outcome<()> = Arc::default();
     let told = Arc::clone(&outcome);
     (outcome, Box::new(move |result| *told.lock().expect("no panic under the lock") = Some(result)))
+}
+
+#[test]
+fn a_second_host_or_a_host_of_another_build_is_refused_by_start() {
+    struct Idle;
+    impl crate::Driver for Idle {
+        const NAME: &'static str = "idle";
+        async fn start(_cx: crate::DriverContext) -> Result<Self, crate::StartError> {
+            Ok(Idle)
+        }
+    }
+    let host = FakeHost::new();
+    let entry = DriverEntry::of::<Idle>();
+    let start_with = |change: fn(&mut Table)| {
+        // SAFETY: a table is plain data.
+        let mut table = Box::new(unsafe { std::ptr::read(&raw const TABLE) });
+        change(&mut table);
+        let context = FakeContext::new(&host.world, "idle", "{}", None);
+        let told: Outcome<Instance> = Arc::default();
+        let tells = Arc::clone(&told);
+        let done = Box::new(move |result| *tells.lock().expect("no panic under the lock") = Some(result));
+        let dispatcher: *const RawDispatcher = Arc::as_ptr(&context.dispatcher).cast();
+        // SAFETY: a refused table is not kept; the other pointers live for the call.
+        unsafe { entry.start(&raw const *table, Arc::as_ptr(&context).cast(), dispatcher, done) };
+        let failure = told.lock().expect("no panic under the lock").take().expect("told at once");
+        failure.map(|_| ()).expect_err("another table")
+    };
+    let second = start_with(|_| ());
+    assert_eq!(second.status, Status::NotSupported);
+    assert!(second.message.contains("another host already"), "{}", second.message);
+    let newer = start_with(|table| table.header.version = 9);
+    assert!(newer.message.starts_with("the host speaks version 9"), "{}", newer.message);
+    let smaller = start_with(|table| table.header.size -= 8);
+    assert!(smaller.message.contains("build the host with a newer"), "{}", smaller.message);
 }

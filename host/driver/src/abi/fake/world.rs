@@ -96,6 +96,10 @@ impl World {
         std::mem::take(&mut self.state().panics)
     }
 
+    pub(super) fn timers(&self) -> usize {
+        self.state().timers.len()
+    }
+
     fn id(&self) -> u64 {
         let mut state = self.state();
         state.next += 1;
