@@ -4,6 +4,7 @@
 //! 2. [`set`](Manifest::set): `--set DRIVER.KEY=VALUE` on top.
 //! 3. [`plan`](Manifest::plan): against the drivers that exist.
 
+mod brackets;
 mod diagnostic;
 mod kind;
 mod overrides;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::brackets::unclosed;
 use super::diagnostic::{Diagnostic, ManifestError};
 use super::source::{Place, Source};
 use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
@@ -56,22 +57,28 @@ impl Manifest {
         let text = source.clone();
         let (root, syntax) = DeTable::parse_recoverable(text.text());
         let mut reader = Reader { source: source.clone(), diagnostics: Vec::new() };
-        let mut told = None;
-        for error in &syntax {
-            let span = error.span().unwrap_or(0..0);
-            // What the parser complains about next at the same place follows from the first.
-            if told.replace(span.start) != Some(span.start) {
-                reader.diagnostics.push(Diagnostic::at(source.place(span), error.message().trim_end()));
-            }
-        }
-        if !reader.diagnostics.is_empty() {
+        if !syntax.is_empty() {
             // What a parser recovers after a syntax error is a guess; complaints about a guess would only confuse.
-            return Err(ManifestError::unless_empty(reader.diagnostics, ()).expect_err("there are diagnostics"));
+            return Err(syntax_error(&source, &syntax));
         }
         let manifest = reader.manifest(root.get_ref());
         reader.diagnostics.sort_by_key(|diagnostic| diagnostic.place().map(|place| (place.line(), place.column())));
         ManifestError::unless_empty(reader.diagnostics, manifest)
     }
+}
+
+fn syntax_error(source: &Source, errors: &[toml::de::Error]) -> ManifestError {
+    if let Some(at) = unclosed(source.text()) {
+        let what = if source.text()[at..].starts_with('{') { "inline table" } else { "array" };
+        return Diagnostic::at(source.place(at..at + 1), format!("this {what} is never closed")).into();
+    }
+    let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or(0..0), error.message())).collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    // What the parser complains about next at the same place follows from the first.
+    errors.dedup_by_key(|(span, _)| span.start);
+    let at = |(span, message): (Range<usize>, &str)| Diagnostic::at(source.place(span), message.trim_end());
+    let told = errors.into_iter().map(at).collect();
+    ManifestError::unless_empty(told, ()).err().unwrap_or_else(|| Diagnostic::general("this is no TOML").into())
 }
 
 fn read(path: &Path) -> Result<Source, ManifestError> {

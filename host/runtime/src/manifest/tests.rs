@@ -122,12 +122,14 @@ host.toml:15:10: `config` must be a table, and this is a string"
 fn a_syntax_error_names_its_line() {
     assert_eq!(
         rendered("[drivers.disk]\nconfig = { size = \n"),
-        "error: unclosed inline table, expected `}`\n \
-         --> host.toml:2:18\n  \
+        "error: this inline table is never closed\n \
+         --> host.toml:2:10\n  \
          |\n\
          2 | config = { size = \n  \
-         |                  ^"
+         |          ^"
     );
+    let two = mistakes("[drivers.disk]\nconfig.size = 64MiB\nconfig.x = \n");
+    assert_eq!(two.lines().map(|line| &line[..12]).collect::<Vec<_>>(), ["host.toml:2:", "host.toml:3:"], "{two}");
     let twice = mistakes("[drivers.disk]\n[drivers.disk]\n");
     assert!(twice.starts_with("host.toml:2:"), "{twice}");
 }
