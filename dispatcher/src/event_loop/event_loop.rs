@@ -134,6 +134,8 @@ pub(crate) struct Local {
     /// Set when the last teardown callback has returned: how long whatever goes on may go on.
     linger_until: Cell<Option<(Instant, TimerId)>>,
     turns: Cell<u32>,
+    /// The loop has slept since its last look at the reactor, and sleeping looks at it.
+    has_slept: Cell<bool>,
     poll_every: u32,
     policy: LoopPolicy,
     manager: Weak<ManagerShared>,
@@ -187,6 +189,7 @@ impl EventLoop {
             phase: Cell::new(Phase::Running),
             linger_until: Cell::new(None),
             turns: Cell::new(0),
+            has_slept: Cell::new(false),
             poll_every,
             policy,
             manager,
@@ -314,6 +317,7 @@ impl EventLoop {
                 break;
             }
             self.local.shared.parker.park();
+            self.local.has_slept.set(true);
         }
         self.leave();
         self.local.summary.take()
@@ -325,7 +329,8 @@ impl EventLoop {
         local.events.borrow_mut().extend(local.shared.events.take_all());
         let turn = local.turns.get().wrapping_add(1);
         local.turns.set(turn);
-        if turn.is_multiple_of(local.poll_every) {
+        let has_slept = local.has_slept.replace(false);
+        if turn.is_multiple_of(local.poll_every) && !has_slept {
             poll(&local.reactor, PollMode::NonBlocking);
         }
         self.run_events(&mut Budget::new(clock));
@@ -503,3 +508,7 @@ impl fmt::Debug for EventLoop {
         f.debug_struct("EventLoop").field("name", &local.shared.name).field("phase", &local.phase.get()).finish()
     }
 }
+
+#[cfg(test)]
+#[path = "loop_tests.rs"]
+mod tests;

@@ -22,9 +22,12 @@ pub(crate) struct WaitSlot {
     created: &'static Location<'static>,
 }
 
+type OnceFn = Box<dyn FnOnce(&EventLoop, Readiness)>;
+type EachTimeFn = Box<dyn FnMut(&EventLoop, Readiness)>;
+
 enum Callback {
-    Once(Box<dyn FnOnce(&EventLoop, Readiness)>),
-    EachTime(Box<dyn FnMut(&EventLoop, Readiness)>),
+    Once(OnceFn),
+    EachTime(EachTimeFn),
     /// It is being called.
     Lent,
 }
@@ -160,7 +163,7 @@ impl EventLoop {
         }
     }
 
-    fn fire_each_time(&self, key: Key, mut callback: Box<dyn FnMut(&EventLoop, Readiness)>, ready: Readiness) {
+    fn fire_each_time(&self, key: Key, mut callback: EachTimeFn, ready: Readiness) {
         self.call("wait", || callback(self, ready));
         let local = self.local();
         let again = {

@@ -123,10 +123,12 @@ impl<W, D> From<WorkRefused<W, D>> for Status {
     }
 }
 
+type Done = Box<dyn FnOnce(&EventLoop)>;
+
 /// The workers of one loop, and the callbacks that wait for them.
 pub(crate) struct WorkTable {
     workers: [Option<Worker>; Lane::ALL.len()],
-    done: Slots<Box<dyn FnOnce(&EventLoop)>>,
+    done: Slots<Done>,
 }
 
 impl WorkTable {

@@ -276,7 +276,7 @@ mod tests {
         let senders: Vec<_> = (0..3)
             .map(|sender| {
                 let inbox = inbox.clone();
-                thread::spawn("sender", move || (0..EACH).for_each(|n| drop(inbox.push((sender, n))))).unwrap()
+                thread::spawn("sender", move || (0..EACH).for_each(|n| assert!(inbox.push((sender, n)).is_ok()))).unwrap()
             })
             .collect();
         let mut seen = [0; 3];

@@ -21,7 +21,10 @@
 //! # }
 //! # Ok::<(), std::io::Error>(())
 //! ```
-#![allow(unreachable_pub, reason = "public only through the testing kit, which is a feature")]
+#![cfg_attr(
+    not(feature = "testing"),
+    allow(unreachable_pub, dead_code, unused_imports, reason = "public only through the testing kit, a feature")
+)]
 
 mod event;
 mod net;
