@@ -107,7 +107,12 @@ fn each_post_against_the_end_of_a_loop_is_either_run_or_refused() {
                 let mut accepted = 0;
                 loop {
                     let count = ran.clone();
-                    if handle.async_run(move |_| drop(count.fetch_add(1, Ordering::Relaxed))).is_err() {
+                    if handle
+                        .async_run(move |_| {
+                            count.fetch_add(1, Ordering::Relaxed);
+                        })
+                        .is_err()
+                    {
                         return (accepted, ran);
                     }
                     accepted += 1;

@@ -47,7 +47,9 @@ fn the_all_loops_variants_run_once_on_each_loop() {
                 manager.shutdown();
             }
         })
-        .teardown_all(move |event_loop| drop(in_teardown.fetch_add(bit(event_loop), Ordering::Relaxed))));
+        .teardown_all(move |event_loop| {
+            in_teardown.fetch_add(bit(event_loop), Ordering::Relaxed);
+        }));
     assert_eq!((up.load(Ordering::Relaxed), down.load(Ordering::Relaxed)), (0x01_01_01, 0x01_01_01));
     assert_eq!((summary.loops.len(), summary.panics()), (LOOPS, 0));
 }

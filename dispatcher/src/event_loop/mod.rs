@@ -61,10 +61,15 @@ mod wake_word;
 #[cfg(not(any(loom, shuttle)))]
 mod work;
 mod work_state;
+#[cfg(not(loom))]
 mod worker;
 
 #[cfg(all(test, loom))]
 mod loom_wake_word;
+#[cfg(all(test, loom))]
+mod loom_work;
+#[cfg(all(test, shuttle))]
+mod shuttle_worker;
 
 #[cfg(shuttle)]
 mod modelled;

@@ -1,5 +1,5 @@
 //! What the tests of the loops share: running them under a hang limit, an ordered log.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
