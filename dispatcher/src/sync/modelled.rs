@@ -1,10 +1,8 @@
 //! The same face over a model checker: loom or shuttle.
 //!
-//! Invariant kept by the unsafe code here: as in the normal build, [`UnsafeCell`] hands out raw pointers only. Under loom
-//! the cell is loom's, which reports every pair of accesses that nothing orders.
+//! Under loom [`UnsafeCell`] is loom's, which reports every pair of accesses that nothing orders.
 //!
 //! Not covered: timeouts (a wait with a deadline ends only when notified), thread names, fairness of locks.
-#![cfg_attr(shuttle, expect(unsafe_code, reason = "shuttle has no cell of its own"))]
 #![allow(dead_code, unused_imports, reason = "a facade is whole, whatever the crate uses of it at a time")]
 
 use std::fmt;
@@ -136,10 +134,6 @@ impl fmt::Debug for Condvar {
 #[cfg(shuttle)]
 #[derive(Debug, Default)]
 pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
-
-#[cfg(shuttle)]
-// SAFETY: the cell gives out raw pointers only (module invariant).
-unsafe impl<T: ?Sized + Send> Sync for UnsafeCell<T> {}
 
 #[cfg(shuttle)]
 impl<T> UnsafeCell<T> {

@@ -1,8 +1,4 @@
 //! The normal build: `parking_lot` locks, everything else from `std`.
-//!
-//! Invariant kept by the unsafe code here: [`UnsafeCell`] hands out raw pointers only; whoever turns one into a
-//! reference states why no other reference is alive.
-#![expect(unsafe_code, reason = "a cell that is shared between threads has to be declared so by hand")]
 #![expect(clippy::disallowed_types, reason = "the facade itself")]
 #![allow(dead_code, unused_imports, reason = "a facade is whole, whatever the crate uses of it at a time")]
 
@@ -75,10 +71,6 @@ impl fmt::Debug for Condvar {
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
-
-// SAFETY: the cell gives out raw pointers only (module invariant); using one is unsafe code elsewhere, which carries
-// the proof that accesses from different threads are ordered.
-unsafe impl<T: ?Sized + Send> Sync for UnsafeCell<T> {}
 
 impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
