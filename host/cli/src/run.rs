@@ -1,6 +1,7 @@
 //! `fuchsine run`: from the manifest to the ready line, and from a signal to the summary.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use fuchsine_host::{Host, HostEvent, StopError, Summary};
 
@@ -44,13 +45,19 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     };
     host.start();
     wait_for_the_end(&mut signals, &events);
-    match host.stop(stop_timeout) {
+    end(&host, stop_timeout)
+}
+
+/// Stops the host and tells what became of its drivers.
+fn end(host: &Host, timeout: Duration) -> Exit {
+    match host.stop(timeout) {
         Ok(summary) => {
             tell(&summary);
             if summary.has_failed() { Exit::DriverFailed } else { Exit::Done }
         }
         Err(error) => {
             tell_stuck(&error);
+            // Threads that are stuck are not waited for: they end with the process.
             Exit::StopDeadlinePassed
         }
     }
@@ -120,17 +127,111 @@ fn tell_stuck(error: &StopError) {
 }
 
 /// With three digits behind the point: what is quick is told apart too.
-fn milliseconds(duration: std::time::Duration) -> f64 {
+fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1_000.0
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::{Arc, Mutex};
+
+    use fuchsine_driver::{Driver, DriverContext, DriverEntry, StartError, Status, StopError, blocking};
+    use fuchsine_host::{Manifest, Registry, Source};
+
     use super::*;
 
     #[test]
     fn the_ready_line_has_the_addresses_separated_by_spaces() {
         assert_eq!(ready_line(&["nbd://a:1/x".to_owned(), "y://b".to_owned()]), "ready: nbd://a:1/x y://b\n");
         assert_eq!(ready_line(&[]), "ready:\n");
+    }
+
+    macro_rules! driver {
+        ($entry:ident, $name:ident, $text:literal, start: $start:expr, stop: $stop:expr) => {
+            struct $name;
+            impl Driver for $name {
+                const NAME: &'static str = $text;
+                async fn start(_: DriverContext) -> Result<Self, StartError> {
+                    $start
+                }
+                async fn stop(self) -> Result<(), StopError> {
+                    $stop
+                }
+            }
+            static $entry: DriverEntry = DriverEntry::of::<$name>();
+        };
+    }
+
+    driver!(FINE, Fine, "fine", start: Ok(Fine), stop: Ok(()));
+    driver!(UNABLE, Unable, "unable", start: Err(StartError::new(Status::Io, "no such device")), stop: Ok(()));
+    driver!(WAITS, Waits, "waits", start: Ok(Waits), stop: pending().await);
+    driver!(BLOCKS, Blocks, "blocks", start: Ok(Blocks), stop: {
+        // Parked for ever, on a thread that the process takes along when it ends.
+        let parked = blocking(|| loop { std::thread::park() });
+        parked.map_err(|error| StopError::new(error.status(), "refused"))
+    });
+
+    /// How a run of these drivers ends, and what is logged.
+    fn run_and_end(drivers: &[&'static DriverEntry], stop_timeout: Duration) -> (Exit, String) {
+        let manifest: String = drivers.iter().map(|driver| format!("[drivers.{}]\n", driver.name())).collect();
+        let manifest = Manifest::parse(Source::named("test", manifest)).unwrap();
+        let plan = manifest.plan(&Registry::new(drivers.iter().copied()).unwrap()).unwrap();
+        let log = Log::default();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer({
+            let log = log.clone();
+            move || log.clone()
+        });
+        let exit = tracing::subscriber::with_default(subscriber.finish(), || {
+            let host = Host::builder(plan).build().unwrap();
+            host.start();
+            // Whether they all start does not matter here; either way the start is over then.
+            let _ = host.wait_started(Duration::from_secs(60));
+            end(&host, stop_timeout)
+        });
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        (exit, text)
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn drivers_that_stop_give_a_summary_and_success() {
+        let (exit, log) = run_and_end(&[&FINE], LONG);
+        assert_eq!(exit, Exit::Done);
+        assert!(log.contains("stopped driver=\"fine\" node=\"/fine\" accepted="), "{log}");
+    }
+
+    #[test]
+    fn a_driver_that_cannot_start_is_a_failure_and_the_others_still_get_their_summary() {
+        let (exit, log) = run_and_end(&[&FINE, &UNABLE], LONG);
+        assert_eq!(exit, Exit::DriverFailed);
+        assert!(log.contains("stopped driver=\"fine\""), "{log}");
+    }
+
+    #[test]
+    fn a_driver_that_does_not_stop_is_named_with_what_it_is_stuck_in() {
+        // The deadline may be short: what never ends is not waited for any longer.
+        for (entry, name) in [(&WAITS, "waits"), (&BLOCKS, "blocks")] {
+            let (exit, log) = run_and_end(&[&FINE, entry], Duration::from_millis(300));
+            assert_eq!(exit, Exit::StopDeadlinePassed);
+            let named = format!("has not stopped: the host waits for its stop to end driver=\"{name}\"");
+            assert!(log.contains(&named), "{log}");
+            assert!(log.contains("dispatcher") && log.contains(&format!("{name} (stop)")), "{log}");
+        }
+        let (_, log) = run_and_end(&[&BLOCKS], Duration::from_millis(300));
+        assert!(log.contains("running on"), "the thread is named: {log}");
     }
 }

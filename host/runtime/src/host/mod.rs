@@ -1,8 +1,9 @@
 //! The host: a plan that runs.
 //!
-//! [`Host`] is the public handle, `shared` carries out what the supervisor decides, `instance` is one running driver,
+//! [`Host`] is the public handle, `shared` feeds events to the supervisor and `actions` carries out what it decides, `instance` is one running driver,
 //! `services` connects drivers over their nodes, `summary` is what is told at the end.
 
+mod actions;
 mod instance;
 mod services;
 mod shared;

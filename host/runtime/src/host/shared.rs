@@ -1,4 +1,4 @@
-//! Carries out what the supervisor decides.
+//! Feeds what happens to the supervisor, and has what it decides carried out (`actions`).
 //!
 //! Events come from any thread: hooks that ended, observers, drivers that add nodes, the user. Each is fed to the
 //! supervisor under the lock; the actions that come out are queued, and one thread at a time carries them out, in
@@ -9,18 +9,17 @@
 //! whose handle was dropped still comes to its orderly end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant as RealInstant};
 
-use fuchsine_dispatcher::{DispatcherBuilder, DriverId, Instant, Runtime, ShutdownError, Status};
+use fuchsine_dispatcher::{DriverId, Instant, Runtime, ShutdownError, Status};
 use parking_lot::{Condvar, Mutex};
 
-use super::instance::{Instance, InstanceState, LastDispatcher};
+use super::instance::Instance;
 use super::services::{NodeExtras, Removed, Service};
 use super::summary::{DriverSummary, StopError, Summary, Waiting};
-use super::{HostEvent, HostState, NotStarted, Observer};
+use super::{HostState, NotStarted, Observer};
 use crate::life_cycle::{InstanceId, Phase, Refused};
-use crate::load;
 use crate::manifest::Plan;
 use crate::node::{AddError, NodeId, Properties};
 use crate::supervisor::{Action, Failure, Rule, Supervisor};
@@ -28,38 +27,41 @@ use crate::supervisor::{Action, Failure, Rule, Supervisor};
 /// How long a host waits for its own runtime after all drivers have stopped, at least.
 const LAST_GRACE: Duration = Duration::from_millis(500);
 
+/// How often somebody who waits for the stop is told who is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 /// The inside of a host.
 pub(crate) struct Shared {
-    me: Weak<Shared>,
-    plan: Plan,
-    runtime: Runtime,
-    observer: Observer,
-    state: Mutex<State>,
+    pub(super) me: Weak<Shared>,
+    pub(super) plan: Plan,
+    pub(super) runtime: Runtime,
+    pub(super) observer: Observer,
+    pub(super) state: Mutex<State>,
     /// Notified when `started`, `failed` or `gone` changes.
-    changed: Condvar,
+    pub(super) changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
-    supervisor: Supervisor,
-    begun: bool,
-    queue: VecDeque<Action>,
+pub(super) struct State {
+    pub(super) supervisor: Supervisor,
+    pub(super) begun: bool,
+    pub(super) queue: VecDeque<Action>,
     /// Whether a thread carries out actions.
-    performing: bool,
+    pub(super) performing: bool,
     /// Until they are released, the oldest first.
-    instances: BTreeMap<InstanceId, Arc<Instance>>,
-    nodes: NodeExtras,
-    addresses: Vec<(InstanceId, String)>,
-    summaries: Vec<DriverSummary>,
+    pub(super) instances: BTreeMap<InstanceId, Arc<Instance>>,
+    pub(super) nodes: NodeExtras,
+    pub(super) addresses: Vec<(InstanceId, String)>,
+    pub(super) summaries: Vec<DriverSummary>,
     /// Instances whose `stop` waits until a thread for sync calls is free.
-    waiting_for_thread: VecDeque<InstanceId>,
+    pub(super) waiting_for_thread: VecDeque<InstanceId>,
     /// Drivers whose wait for a node was logged.
-    told_waiting: BTreeSet<String>,
-    started: bool,
-    stopping_since: Option<Instant>,
-    first_failure: Option<(String, Failure)>,
-    gone: bool,
-    took: Duration,
+    pub(super) told_waiting: BTreeSet<String>,
+    pub(super) started: bool,
+    pub(super) stopping_since: Option<Instant>,
+    pub(super) first_failure: Option<(String, Failure)>,
+    pub(super) gone: bool,
+    pub(super) took: Duration,
 }
 
 impl Shared {
@@ -96,7 +98,7 @@ impl Shared {
         &self.runtime
     }
 
-    fn arc(&self) -> Arc<Shared> {
+    pub(super) fn arc(&self) -> Arc<Shared> {
         self.me.upgrade().expect("whoever calls a method holds a reference")
     }
 
@@ -197,271 +199,19 @@ impl Shared {
             state = self.state.lock();
         }
         state.performing = false;
-        self.tell_who_waits(&mut state);
+        let waiting = state.newly_waiting();
+        drop(state);
+        for (driver, rule) in waiting {
+            tracing::warn!(driver, "waits for a node with {rule}; there is none yet");
+        }
         result
     }
 
     /// As `event`, for one that the life cycle may refuse, which would be a mistake of this file.
-    fn advance(&self, feed: impl FnOnce(&mut Supervisor) -> Result<(), Refused>) {
+    pub(super) fn advance(&self, feed: impl FnOnce(&mut Supervisor) -> Result<(), Refused>) {
         if let Err(refused) = self.event(|state| feed(&mut state.supervisor)) {
             tracing::error!(%refused, "the host lost track of a driver");
             debug_assert!(false, "{refused}");
-        }
-    }
-
-    fn tell_who_waits(&self, state: &mut State) {
-        let State { supervisor, told_waiting, .. } = state;
-        for rule in supervisor.waiting_for_a_node() {
-            if told_waiting.insert(rule.name.clone()) {
-                tracing::warn!(driver = rule.name, "waits for a node with {}; there is none yet", rule.bind);
-            }
-        }
-    }
-
-    // Actions.
-
-    fn perform(&self, action: Action) {
-        match action {
-            Action::Start { instance, rule, node } => self.start(instance, rule, node),
-            Action::PrepareStop(id) => self.with(id, |instance| {
-                instance.is_going(self.runtime.now());
-                tracing::debug!(driver = instance.name, node = instance.node_path, "prepares to stop");
-                self.prepare_stop(instance);
-            }),
-            Action::ShutDown(id) => self.with(id, |instance| {
-                instance.is_going(self.runtime.now());
-                self.shut_down(instance);
-            }),
-            Action::Stop(id) => self.with(id, |instance| self.stop_driver(instance)),
-            Action::Destroy(id) => self.with(id, |instance| self.destroy(instance)),
-            Action::Released(id) => self.released(id),
-            Action::Failed(id, failure) => self.with(id, |instance| self.failed(instance, failure)),
-            Action::NodeRemoved(node) => {
-                let (services, removed) = self.state.lock().nodes.take(node);
-                services.into_iter().for_each(Service::give_up);
-                removed.into_iter().for_each(|then| then());
-            }
-            Action::AllStarted => {
-                self.state.lock().started = true;
-                self.changed.notify_all();
-                self.tell(HostEvent::Started { addresses: self.addresses() });
-            }
-            Action::Stopping => {
-                self.state.lock().stopping_since = Some(self.runtime.now());
-                self.changed.notify_all();
-                self.tell(HostEvent::Stopping);
-            }
-            Action::AllGone => {
-                let now = self.runtime.now();
-                let mut state = self.state.lock();
-                state.gone = true;
-                state.took = state.stopping_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-                drop(state);
-                self.changed.notify_all();
-                self.tell(HostEvent::Stopped);
-            }
-        }
-    }
-
-    fn with(&self, id: InstanceId, act: impl FnOnce(&Arc<Instance>)) {
-        let instance = self.state.lock().instances.get(&id).cloned();
-        if let Some(instance) = instance {
-            act(&instance);
-        }
-    }
-
-    fn start(&self, id: InstanceId, rule: usize, node: NodeId) {
-        let planned = &self.plan.drivers[rule];
-        let driver = self.runtime.new_driver(&planned.name);
-        let instance = {
-            let mut state = self.state.lock();
-            let tree = state.supervisor.tree();
-            let Some(found) = tree.get(node) else { return };
-            let instance = Arc::new(Instance {
-                id,
-                host: self.me.clone(),
-                name: planned.name.clone(),
-                entry: planned.entry,
-                config: planned.config.clone(),
-                node,
-                node_name: found.name.clone(),
-                node_path: tree.path(node).to_string(),
-                properties: found.properties.clone(),
-                driver,
-                default: OnceLock::new(),
-                state: Mutex::new(InstanceState::default()),
-            });
-            state.instances.insert(id, Arc::clone(&instance));
-            instance
-        };
-        tracing::debug!(driver = instance.name, node = instance.node_path, "starts");
-        match instance.driver.new_dispatcher(DispatcherBuilder::new().name(&planned.name)) {
-            Ok(dispatcher) => {
-                let default = instance.default.get_or_init(|| dispatcher.release());
-                let shared = self.arc();
-                load::start(&instance, default, move |result| shared.start_ended(id, result));
-            }
-            Err(error) => self.advance(|supervisor| supervisor.start_failed(id, error.to_string())),
-        }
-    }
-
-    fn start_ended(&self, id: InstanceId, result: Result<load::Value, load::HookFailure>) {
-        match result {
-            Ok(value) => {
-                self.with(id, |instance| {
-                    tracing::debug!(driver = instance.name, node = instance.node_path, "started");
-                    instance.state.lock().value = Some(value);
-                });
-                self.advance(|supervisor| supervisor.started(id));
-            }
-            Err(failure) => self.advance(|supervisor| {
-                if failure.panicked {
-                    supervisor.panicked(id, failure.message);
-                    return Ok(());
-                }
-                supervisor.start_failed(id, failure.message)
-            }),
-        }
-    }
-
-    fn prepare_stop(&self, instance: &Arc<Instance>) {
-        let id = instance.id;
-        let shared = self.arc();
-        let ended = move |result| shared.hook_ended(id, result, Supervisor::prepared);
-        let value = instance.state.lock().value.take();
-        match (value, instance.default.get()) {
-            (Some(value), Some(dispatcher)) => {
-                load::prepare_stop(instance, &value, dispatcher, ended);
-                instance.state.lock().value = Some(value);
-            }
-            _ => ended(Ok(())),
-        }
-    }
-
-    /// `prepare_stop` or `stop` ended. A failure does not keep the driver from going; it is counted.
-    fn hook_ended(
-        &self,
-        id: InstanceId,
-        result: Result<(), load::HookFailure>,
-        next: fn(&mut Supervisor, InstanceId) -> Result<(), Refused>,
-    ) {
-        self.advance(|supervisor| {
-            match result {
-                Ok(()) => {}
-                Err(failure) if failure.panicked => supervisor.panicked(id, failure.message),
-                Err(failure) => supervisor.stop_failed(id, failure.message),
-            }
-            next(supervisor, id)
-        });
-    }
-
-    fn shut_down(&self, instance: &Instance) {
-        let (shared, id) = (self.arc(), instance.id);
-        shut_down(&instance.driver, move || shared.advance(|supervisor| supervisor.dispatchers_down(id)));
-    }
-
-    fn stop_driver(&self, instance: &Arc<Instance>) {
-        let id = instance.id;
-        let shared = self.arc();
-        let ended = move |result| shared.hook_ended(id, result, Supervisor::stopped);
-        let Some(value) = instance.state.lock().value.take() else { return ended(Ok(())) };
-        match self.last_dispatcher(instance, DispatcherBuilder::new().allow_sync_calls()) {
-            Ok(last) => load::stop(instance, value, &last, ended),
-            Err(error) if error.status() == Status::NoResources && self.another_is_stopping(id) => {
-                // Whoever stops now gives a thread back.
-                instance.state.lock().value = Some(value);
-                self.state.lock().waiting_for_thread.push_back(id);
-            }
-            Err(error) => {
-                instance.state.lock().value = Some(value);
-                let message = format!("its stop was not called: {error}");
-                ended(Err(load::HookFailure { status: driver_status(error.status()), message, panicked: false }));
-            }
-        }
-    }
-
-    fn destroy(&self, instance: &Arc<Instance>) {
-        let value = instance.state.lock().value.take();
-        if let Some(value) = value {
-            // Only of a driver that is broken; its destructor is driver code and runs on a dispatcher as all of it does.
-            match self.last_dispatcher(instance, DispatcherBuilder::new()) {
-                Ok(last) => load::destroy(instance, value, &last),
-                Err(error) => tracing::error!(driver = instance.name, %error, "the driver's value is leaked"),
-            }
-        }
-        let (shared, id) = (self.arc(), instance.id);
-        let destroyed = move || shared.advance(|supervisor| supervisor.destroyed(id));
-        let last = instance.state.lock().last.as_ref().map(|last| last.owner.clone());
-        match last {
-            Some(owner) => shut_down(&owner, destroyed),
-            None => destroyed(),
-        }
-    }
-
-    fn last_dispatcher(
-        &self,
-        instance: &Instance,
-        builder: DispatcherBuilder,
-    ) -> Result<fuchsine_dispatcher::DispatcherHandle, fuchsine_dispatcher::CreateError> {
-        if let Some(last) = &instance.state.lock().last {
-            return Ok(last.dispatcher.clone());
-        }
-        let name = format!("{} (stop)", instance.name);
-        let owner = self.runtime.new_driver(&name);
-        match owner.new_dispatcher(builder.name(name)) {
-            Ok(dispatcher) => {
-                let dispatcher = dispatcher.release();
-                instance.state.lock().last = Some(LastDispatcher { owner, dispatcher: dispatcher.clone() });
-                Ok(dispatcher)
-            }
-            Err(error) => {
-                shut_down(&owner, || {});
-                Err(error)
-            }
-        }
-    }
-
-    fn another_is_stopping(&self, id: InstanceId) -> bool {
-        let state = self.state.lock();
-        state.instances.values().any(|other| other.id != id && other.state.lock().last.is_some())
-    }
-
-    fn released(&self, id: InstanceId) {
-        let now = self.runtime.now();
-        let mut state = self.state.lock();
-        let Some(instance) = state.instances.remove(&id) else { return };
-        let counters = instance.counters();
-        let inner = instance.state.lock();
-        state.summaries.push(DriverSummary {
-            driver: instance.name.clone(),
-            node: instance.node_path.clone(),
-            counters,
-            stop_took: inner.going_since.map_or(Duration::ZERO, |since| now.duration_since(since)),
-            failure: inner.failure.clone(),
-        });
-        drop(inner);
-        let next = state.waiting_for_thread.pop_front();
-        drop(state);
-        tracing::debug!(driver = instance.name, node = instance.node_path, "is gone");
-        if let Some(next) = next {
-            self.with(next, |instance| self.stop_driver(instance));
-        }
-    }
-
-    fn failed(&self, instance: &Instance, failure: Failure) {
-        tracing::error!(driver = instance.name, node = instance.node_path, "{failure}");
-        instance.state.lock().failure = Some(failure.to_string());
-        let mut state = self.state.lock();
-        state.first_failure.get_or_insert_with(|| (instance.name.clone(), failure.clone()));
-        drop(state);
-        self.changed.notify_all();
-        self.tell(HostEvent::Failed { driver: instance.name.clone(), failure });
-    }
-
-    fn tell(&self, event: HostEvent) {
-        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.observer)(event)));
-        if told.is_err() {
-            tracing::error!("the observer of the host panicked");
         }
     }
 
@@ -513,13 +263,27 @@ impl Shared {
     pub(super) fn stop(&self, timeout: Duration, owns_runtime: bool) -> Result<Summary, StopError> {
         let deadline = RealInstant::now() + timeout;
         self.begin_stop();
+        let mut tell = RealInstant::now() + TELL_EVERY;
         let mut state = self.state.lock();
         while !state.gone {
-            if self.changed.wait_until(&mut state, deadline).timed_out() && !state.gone {
-                let waiting = self.waiting(&state);
+            self.changed.wait_until(&mut state, deadline.min(tell));
+            let now = RealInstant::now();
+            if state.gone || now < deadline.min(tell) {
+                continue;
+            }
+            let waiting = self.waiting(&state);
+            if now >= deadline {
                 drop(state);
                 return Err(StopError::new(self.summary(), waiting, self.runtime.dump()));
             }
+            tell = now + TELL_EVERY;
+            drop(state);
+            // Not under the lock: a log that nobody reads may block, which must not hold up the stop.
+            for waiting in waiting.iter().filter(|waiting| waiting.phase() != Phase::Running) {
+                let what = waiting.phase().waits_for();
+                tracing::warn!(driver = waiting.driver(), node = waiting.node(), "still waiting for {what}");
+            }
+            state = self.state.lock();
         }
         drop(state);
         let left = deadline.saturating_duration_since(RealInstant::now()).max(LAST_GRACE);
@@ -539,11 +303,15 @@ impl Shared {
     }
 }
 
-/// Shuts a driver of the runtime down, or joins a shutdown that a panic has begun; `then` is called once, at its end.
-fn shut_down(driver: &fuchsine_dispatcher::Driver, then: impl FnOnce() + Send + 'static) {
-    let Err(begun) = driver.shutdown(then) else { return };
-    if let Err(over) = driver.observe_shutdown(begun.into_observer()) {
-        (over.into_observer())();
+impl State {
+    /// The drivers that wait for a node and were not told of yet, with what they wait for.
+    fn newly_waiting(&mut self) -> Vec<(String, String)> {
+        let State { supervisor, told_waiting, .. } = self;
+        let waiting = supervisor.waiting_for_a_node().into_iter();
+        waiting
+            .filter(|rule| told_waiting.insert(rule.name.clone()))
+            .map(|rule| (rule.name.clone(), rule.bind.to_string()))
+            .collect()
     }
 }
 
@@ -552,11 +320,5 @@ pub(crate) fn driver_status(status: Status) -> fuchsine_driver::Status {
     match fuchsine_driver::Status::result_of(status.as_raw()) {
         Err(status) => status,
         Ok(()) => fuchsine_driver::Status::Internal,
-    }
-}
-
-impl Instance {
-    fn is_going(&self, now: Instant) {
-        self.state.lock().going_since.get_or_insert(now);
     }
 }

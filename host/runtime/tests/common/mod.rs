@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod scripted;
+
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Mutex, MutexGuard, OnceLock};

@@ -1,0 +1,282 @@
+//! The actions of a host: what is done, with no lock held, when the supervisor has decided it.
+//!
+//! One thread at a time is here (see `shared`), so what is done to one instance is done in the order in which it was
+//! decided.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use fuchsine_dispatcher::{CreateError, DispatcherBuilder, DispatcherHandle, Driver, Instant, Status};
+use parking_lot::Mutex;
+
+use super::HostEvent;
+use super::instance::{Instance, InstanceState, LastDispatcher};
+use super::services::Service;
+use super::shared::{Shared, driver_status};
+use super::summary::DriverSummary;
+use crate::life_cycle::{InstanceId, Refused};
+use crate::load;
+use crate::node::NodeId;
+use crate::supervisor::{Action, Failure, Supervisor};
+
+impl Shared {
+    /// Does one thing.
+    pub(super) fn perform(&self, action: Action) {
+        match action {
+            Action::Start { instance, rule, node } => self.start(instance, rule, node),
+            Action::PrepareStop(id) => self.with(id, |instance| {
+                instance.is_going(self.runtime.now());
+                tracing::debug!(driver = instance.name, node = instance.node_path, "prepares to stop");
+                self.prepare_stop(instance);
+            }),
+            Action::ShutDown(id) => self.with(id, |instance| {
+                instance.is_going(self.runtime.now());
+                self.shut_down(instance);
+            }),
+            Action::Stop(id) => self.with(id, |instance| self.stop_driver(instance)),
+            Action::Destroy(id) => self.with(id, |instance| self.destroy(instance)),
+            Action::Released(id) => self.released(id),
+            Action::Failed(id, failure) => self.with(id, |instance| self.failed(instance, failure)),
+            Action::NodeRemoved(node) => {
+                let (services, removed) = self.state.lock().nodes.take(node);
+                services.into_iter().for_each(Service::give_up);
+                removed.into_iter().for_each(|then| then());
+            }
+            Action::AllStarted => {
+                self.state.lock().started = true;
+                self.changed.notify_all();
+                self.tell(HostEvent::Started { addresses: self.addresses() });
+            }
+            Action::Stopping => {
+                self.state.lock().stopping_since = Some(self.runtime.now());
+                self.changed.notify_all();
+                self.tell(HostEvent::Stopping);
+            }
+            Action::AllGone => {
+                let now = self.runtime.now();
+                let mut state = self.state.lock();
+                state.gone = true;
+                state.took = state.stopping_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+                drop(state);
+                self.changed.notify_all();
+                self.tell(HostEvent::Stopped);
+            }
+        }
+    }
+
+    fn with(&self, id: InstanceId, act: impl FnOnce(&Arc<Instance>)) {
+        let instance = self.state.lock().instances.get(&id).cloned();
+        if let Some(instance) = instance {
+            act(&instance);
+        }
+    }
+
+    fn start(&self, id: InstanceId, rule: usize, node: NodeId) {
+        let planned = &self.plan.drivers[rule];
+        let driver = self.runtime.new_driver(&planned.name);
+        let instance = {
+            let mut state = self.state.lock();
+            let tree = state.supervisor.tree();
+            let Some(found) = tree.get(node) else { return };
+            let instance = Arc::new(Instance {
+                id,
+                host: self.me.clone(),
+                name: planned.name.clone(),
+                entry: planned.entry,
+                config: planned.config.clone(),
+                node,
+                node_name: found.name.clone(),
+                node_path: tree.path(node).to_string(),
+                properties: found.properties.clone(),
+                driver,
+                default: OnceLock::new(),
+                state: Mutex::new(InstanceState::default()),
+            });
+            state.instances.insert(id, Arc::clone(&instance));
+            instance
+        };
+        tracing::debug!(driver = instance.name, node = instance.node_path, "starts");
+        match instance.driver.new_dispatcher(DispatcherBuilder::new().name(&planned.name)) {
+            Ok(dispatcher) => {
+                let default = instance.default.get_or_init(|| dispatcher.release());
+                let shared = self.arc();
+                load::start(&instance, default, move |result| shared.start_ended(id, result));
+            }
+            Err(error) => self.advance(|supervisor| supervisor.start_failed(id, error.to_string())),
+        }
+    }
+
+    fn start_ended(&self, id: InstanceId, result: Result<load::Value, load::HookFailure>) {
+        match result {
+            Ok(value) => {
+                self.with(id, |instance| {
+                    tracing::debug!(driver = instance.name, node = instance.node_path, "started");
+                    instance.state.lock().value = Some(value);
+                });
+                self.advance(|supervisor| supervisor.started(id));
+            }
+            Err(failure) => self.advance(|supervisor| {
+                if failure.panicked {
+                    supervisor.panicked(id, failure.message);
+                    return Ok(());
+                }
+                supervisor.start_failed(id, failure.message)
+            }),
+        }
+    }
+
+    fn prepare_stop(&self, instance: &Arc<Instance>) {
+        let id = instance.id;
+        let shared = self.arc();
+        let ended = move |result| shared.hook_ended(id, result, Supervisor::prepared);
+        let value = instance.state.lock().value.take();
+        match (value, instance.default.get()) {
+            (Some(value), Some(dispatcher)) => {
+                load::prepare_stop(instance, &value, dispatcher, ended);
+                instance.state.lock().value = Some(value);
+            }
+            _ => ended(Ok(())),
+        }
+    }
+
+    /// `prepare_stop` or `stop` ended. A failure does not keep the driver from going; it is counted.
+    fn hook_ended(
+        &self,
+        id: InstanceId,
+        result: Result<(), load::HookFailure>,
+        next: fn(&mut Supervisor, InstanceId) -> Result<(), Refused>,
+    ) {
+        self.advance(|supervisor| {
+            match result {
+                Ok(()) => {}
+                Err(failure) if failure.panicked => supervisor.panicked(id, failure.message),
+                Err(failure) => supervisor.stop_failed(id, failure.message),
+            }
+            next(supervisor, id)
+        });
+    }
+
+    fn shut_down(&self, instance: &Instance) {
+        let (shared, id) = (self.arc(), instance.id);
+        shut_down(&instance.driver, move || shared.advance(|supervisor| supervisor.dispatchers_down(id)));
+    }
+
+    fn stop_driver(&self, instance: &Arc<Instance>) {
+        let id = instance.id;
+        let shared = self.arc();
+        let ended = move |result| shared.hook_ended(id, result, Supervisor::stopped);
+        let Some(value) = instance.state.lock().value.take() else { return ended(Ok(())) };
+        match self.last_dispatcher(instance, DispatcherBuilder::new().allow_sync_calls()) {
+            Ok(last) => load::stop(instance, value, &last, ended),
+            Err(error) if error.status() == Status::NoResources && self.another_is_stopping(id) => {
+                // Whoever stops now gives a thread back.
+                instance.state.lock().value = Some(value);
+                self.state.lock().waiting_for_thread.push_back(id);
+            }
+            Err(error) => {
+                instance.state.lock().value = Some(value);
+                let message = format!("its stop was not called: {error}");
+                ended(Err(load::HookFailure { status: driver_status(error.status()), message, panicked: false }));
+            }
+        }
+    }
+
+    fn destroy(&self, instance: &Arc<Instance>) {
+        let value = instance.state.lock().value.take();
+        if let Some(value) = value {
+            // Only of a driver that is broken; its destructor is driver code and runs on a dispatcher as all of it does.
+            match self.last_dispatcher(instance, DispatcherBuilder::new()) {
+                Ok(last) => load::destroy(instance, value, &last),
+                Err(error) => tracing::error!(driver = instance.name, %error, "the driver's value is leaked"),
+            }
+        }
+        let (shared, id) = (self.arc(), instance.id);
+        let destroyed = move || shared.advance(|supervisor| supervisor.destroyed(id));
+        let last = instance.state.lock().last.as_ref().map(|last| last.owner.clone());
+        match last {
+            Some(owner) => shut_down(&owner, destroyed),
+            None => destroyed(),
+        }
+    }
+
+    fn last_dispatcher(
+        &self,
+        instance: &Instance,
+        builder: DispatcherBuilder,
+    ) -> Result<DispatcherHandle, CreateError> {
+        if let Some(last) = &instance.state.lock().last {
+            return Ok(last.dispatcher.clone());
+        }
+        let name = format!("{} (stop)", instance.name);
+        let owner = self.runtime.new_driver(&name);
+        match owner.new_dispatcher(builder.name(name)) {
+            Ok(dispatcher) => {
+                let dispatcher = dispatcher.release();
+                instance.state.lock().last = Some(LastDispatcher { owner, dispatcher: dispatcher.clone() });
+                Ok(dispatcher)
+            }
+            Err(error) => {
+                shut_down(&owner, || {});
+                Err(error)
+            }
+        }
+    }
+
+    fn another_is_stopping(&self, id: InstanceId) -> bool {
+        let state = self.state.lock();
+        state.instances.values().any(|other| other.id != id && other.state.lock().last.is_some())
+    }
+
+    fn released(&self, id: InstanceId) {
+        let now = self.runtime.now();
+        let mut state = self.state.lock();
+        let Some(instance) = state.instances.remove(&id) else { return };
+        let counters = instance.counters();
+        let inner = instance.state.lock();
+        state.summaries.push(DriverSummary {
+            driver: instance.name.clone(),
+            node: instance.node_path.clone(),
+            counters,
+            stop_took: inner.going_since.map_or(Duration::ZERO, |since| now.duration_since(since)),
+            failure: inner.failure.clone(),
+        });
+        drop(inner);
+        let next = state.waiting_for_thread.pop_front();
+        drop(state);
+        tracing::debug!(driver = instance.name, node = instance.node_path, "is gone");
+        if let Some(next) = next {
+            self.with(next, |instance| self.stop_driver(instance));
+        }
+    }
+
+    fn failed(&self, instance: &Instance, failure: Failure) {
+        tracing::error!(driver = instance.name, node = instance.node_path, "{failure}");
+        instance.state.lock().failure = Some(failure.to_string());
+        let mut state = self.state.lock();
+        state.first_failure.get_or_insert_with(|| (instance.name.clone(), failure.clone()));
+        drop(state);
+        self.changed.notify_all();
+        self.tell(HostEvent::Failed { driver: instance.name.clone(), failure });
+    }
+
+    fn tell(&self, event: HostEvent) {
+        let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.observer)(event)));
+        if told.is_err() {
+            tracing::error!("the observer of the host panicked");
+        }
+    }
+}
+
+/// Shuts a driver of the runtime down, or joins a shutdown that a panic has begun; `then` is called once, at its end.
+fn shut_down(driver: &Driver, then: impl FnOnce() + Send + 'static) {
+    let Err(begun) = driver.shutdown(then) else { return };
+    if let Err(over) = driver.observe_shutdown(begun.into_observer()) {
+        (over.into_observer())();
+    }
+}
+
+impl Instance {
+    fn is_going(&self, now: Instant) {
+        self.state.lock().going_since.get_or_insert(now);
+    }
+}
