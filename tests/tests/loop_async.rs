@@ -1,4 +1,5 @@
-//! Asynchronous callbacks: order, deferral, exact refusal, fairness. Method: loops on threads; order is asserted, never time.
+//! Asynchronous callbacks: order, deferral, exact refusal, fairness. Method: loops on threads; order is asserted,
+//! never time.
 
 mod loop_support;
 
@@ -97,7 +98,8 @@ fn each_post_against_the_end_of_a_loop_is_either_run_or_refused() {
     /// How far a poster gets ahead of the loop: enough that the loop is never idle.
     const AHEAD: usize = 500;
     for _ in 0..20 {
-        // Two threads that never stop posting keep the loop from ever being idle; without lingering it closes nevertheless.
+        // Two threads that never stop posting keep the loop from ever being idle; without lingering it closes
+        // nevertheless.
         let running = loops(1).linger(Duration::ZERO).build().unwrap().spawn().unwrap();
         let (started, have_started) = std::sync::mpsc::channel();
         let posters = [(); 2].map(|()| {

@@ -1,4 +1,5 @@
-//! Signals: they end the loops, or call a handler. All tests of this file take turns, as a signal concerns the whole process.
+//! Signals: they end the loops, or call a handler. All tests of this file take turns, as a signal concerns the whole
+//! process.
 
 mod loop_support;
 

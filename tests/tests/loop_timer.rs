@@ -1,5 +1,5 @@
-//! Timers: never early, no drift, stated coalescing, states, and stopping from anywhere. What is asserted is order and arithmetic of
-//! deadlines, never how long anything took.
+//! Timers: never early, no drift, stated coalescing, states, and stopping from anywhere. What is asserted is order
+//! and arithmetic of deadlines, never how long anything took.
 
 mod loop_support;
 

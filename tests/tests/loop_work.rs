@@ -143,7 +143,8 @@ fn a_panic_of_done_is_caught_and_the_loop_goes_on() {
     assert_eq!(summary.panics(), 1);
 }
 
-/// Shuts down with one item running and three queued; answers what `done` was told, in order, and the summary's numbers.
+/// Shuts down with one item running and three queued; answers what `done` was told, in order, and the summary's
+/// numbers.
 fn at_shutdown(policy: WorkPolicy) -> (String, u64, u64) {
     let log = Log::new();
     let entries = log.clone();

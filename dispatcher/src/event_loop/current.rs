@@ -46,13 +46,14 @@ pub(crate) fn enter(event_loop: &EventLoop) -> Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let own = CURRENT.replace(self.previous.take());
-        // Dropped only now: the last handle to a loop drops what its users left in it, which may ask for the current loop.
+        // Dropped only now: the last handle to a loop drops what its users left in it, which may ask for the current
+        // loop.
         drop(own);
     }
 }
 
-/// The number of the loop that runs on this thread, within its manager. `None` on workers, on foreign threads, and for loops without
-/// a number.
+/// The number of the loop that runs on this thread, within its manager. `None` on workers, on foreign threads, and
+/// for loops without a number.
 ///
 /// # Examples
 /// ```

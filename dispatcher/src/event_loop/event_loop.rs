@@ -1,6 +1,7 @@
 //! [`EventLoop`]: one thread's loop, as its own callbacks see it.
 //!
-//! Each iteration serves, in this order and each within its [budget](crate::event_loop::budget), so that none starves another:
+//! Each iteration serves, in this order and each within its [budget](crate::event_loop::budget), so that none starves
+//! another:
 //!
 //! 1. timers and waits that are due, results of work;
 //! 2. asynchronous callbacks, from this thread and others;
@@ -16,8 +17,8 @@
 //! | `Closing` | nothing is accepted any more; what was accepted before is still run | nothing is left to do |
 //! | `Ended` | everything is refused, all that users left behind has been dropped | |
 //!
-//! Between `Draining` and `Closing` the inbox closes in one step: each post is either run or refused. A panic of a callback is caught,
-//! reported and counted; the loop goes on. No table is borrowed while user code runs.
+//! Between `Draining` and `Closing` the inbox closes in one step: each post is either run or refused. A panic of a
+//! callback is caught, reported and counted; the loop goes on. No table is borrowed while user code runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ use crate::event_loop::panics::{LoopPanic, PanicObserver, caught};
 use crate::event_loop::parker::{Parker, Workload, poll};
 use crate::event_loop::reactor::{Fired, PollMode, Reactor};
 use crate::event_loop::slots::{Key, Slots};
-use crate::event_loop::summary::{Holder, LoopSummary};
+use crate::event_loop::summary::LoopSummary;
 use crate::event_loop::timer::TimerSlot;
 use crate::event_loop::timers::TimerId;
 use crate::event_loop::wait::WaitSlot;
@@ -46,7 +47,7 @@ use crate::time::Instant;
 pub(crate) const WAIT_KEY: u64 = 1 << 63;
 pub(crate) const TIMER_KEY: u64 = 0;
 /// A timer's key that no timer has: firing it only wakes the loop.
-const NOBODY: u64 = TIMER_KEY | (u64::MAX >> 1);
+pub(super) const NOBODY: u64 = TIMER_KEY | (u64::MAX >> 1);
 
 /// What a loop is made of before it has a thread. May be sent to the thread that is to run it; handles to the loop work
 /// from the first moment.
@@ -65,7 +66,10 @@ struct Closer(Arc<LoopShared>);
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        drop((self.0.inbox.close(), self.0.events.close()));
+        let left = (self.0.inbox.close(), self.0.events.close());
+        if let Err(message) = caught(move || drop(left)) {
+            tracing::error!(message, "a callback that a loop never ran panicked when it was dropped");
+        }
     }
 }
 
@@ -104,8 +108,9 @@ impl LoopSeed {
     }
 }
 
+/// See the table in the module's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+pub(super) enum Phase {
     Running,
     Draining,
     Closing,
@@ -122,24 +127,24 @@ pub(crate) struct Local {
     pub(crate) timers: RefCell<Slots<TimerSlot>>,
     pub(crate) waits: RefCell<Slots<WaitSlot>>,
     pub(crate) work: RefCell<WorkTable>,
-    workload: RefCell<Box<dyn Workload>>,
+    pub(super) workload: RefCell<Box<dyn Workload>>,
     /// Taken from the inbox, not run yet. Those taken when the inbox was closed come after.
-    tasks: RefCell<Chain<SmallFn<EventLoop>>>,
-    last_tasks: RefCell<Chain<SmallFn<EventLoop>>>,
-    events: RefCell<VecDeque<LoopEvent>>,
-    teardown: RefCell<Vec<Teardown>>,
+    pub(super) tasks: RefCell<Chain<SmallFn<EventLoop>>>,
+    pub(super) last_tasks: RefCell<Chain<SmallFn<EventLoop>>>,
+    pub(super) events: RefCell<VecDeque<LoopEvent>>,
+    pub(super) teardown: RefCell<Vec<Teardown>>,
     /// Dropped when the shutdown begins.
-    until_shutdown: RefCell<Vec<Box<dyn std::any::Any>>>,
-    phase: Cell<Phase>,
+    pub(super) until_shutdown: RefCell<Vec<Box<dyn std::any::Any>>>,
+    pub(super) phase: Cell<Phase>,
     /// Set when the last teardown callback has returned: how long whatever goes on may go on.
-    linger_until: Cell<Option<(Instant, TimerId)>>,
-    turns: Cell<u32>,
+    pub(super) linger_until: Cell<Option<(Instant, TimerId)>>,
+    pub(super) turns: Cell<u32>,
     /// The loop has slept since its last look at the reactor, and sleeping looks at it.
-    has_slept: Cell<bool>,
+    pub(super) has_slept: Cell<bool>,
     poll_every: u32,
-    policy: LoopPolicy,
+    pub(super) policy: LoopPolicy,
     manager: Weak<ManagerShared>,
-    summary: RefCell<LoopSummary>,
+    pub(super) summary: RefCell<LoopSummary>,
     _closer: Closer,
 }
 
@@ -154,8 +159,8 @@ impl Local {
     }
 }
 
-/// The loop that runs on this thread, as it is lent to its callbacks. It cannot leave its thread; from elsewhere a loop is reached by
-/// its [`LoopHandle`].
+/// The loop that runs on this thread, as it is lent to its callbacks. It cannot leave its thread; from elsewhere a
+/// loop is reached by its [`LoopHandle`].
 ///
 /// # Examples
 /// ```compile_fail,E0277
@@ -240,8 +245,8 @@ impl EventLoop {
         self.handle().async_run(callback)
     }
 
-    /// Runs `callback` when the loop shuts down: as an ordinary asynchronous callback, after the teardown callbacks registered
-    /// before, on a loop that still accepts everything.
+    /// Runs `callback` when the loop shuts down: as an ordinary asynchronous callback, after the teardown callbacks
+    /// registered before, on a loop that still accepts everything.
     ///
     /// # Errors
     /// [`Refused`] with the callback in it, once the shutdown has begun.
@@ -384,120 +389,6 @@ impl EventLoop {
             if let Some(task) = task {
                 self.call("async", || task.call(self));
             }
-        }
-    }
-}
-
-/// Shutting down.
-impl EventLoop {
-    /// From running to draining. The teardown callbacks go to the end of the inbox, behind all that was posted before.
-    fn begin_draining(&self) {
-        let local = &*self.local;
-        if local.phase.get() != Phase::Running {
-            return;
-        }
-        local.phase.set(Phase::Draining);
-        drop(local.until_shutdown.take());
-        let table = local.work.borrow();
-        let outstanding = table.outstanding() as u64;
-        let canceled = match local.policy.work {
-            WorkPolicy::Run => 0,
-            WorkPolicy::Cancel => table.cancel_queued(),
-        };
-        drop(table);
-        let mut summary = local.summary.borrow_mut();
-        summary.work_canceled_at_shutdown = canceled;
-        summary.work_finished_at_shutdown = outstanding - canceled;
-        drop(summary);
-        let count = local.teardown.borrow().len();
-        for _ in 0..count {
-            let posted = self.async_run(EventLoop::run_next_teardown);
-            debug_assert!(posted.is_ok(), "the inbox closes only after the teardown callbacks");
-        }
-        let posted = self.async_run(|event_loop| {
-            let local = &*event_loop.local;
-            let until = event_loop.now() + local.policy.linger;
-            // The timer wakes a loop that sleeps through its time to linger.
-            let timer = local.reactor.arm_timer(until, local.shared.clone(), NOBODY);
-            local.linger_until.set(Some((until, timer)));
-        });
-        debug_assert!(posted.is_ok(), "the inbox closes only after this");
-    }
-
-    /// Teardown callbacks need not be `Send`, so they stay here and are called by number.
-    fn run_next_teardown(&self) {
-        let callback = {
-            let mut teardown = self.local.teardown.borrow_mut();
-            if teardown.is_empty() { None } else { Some(teardown.remove(0)) }
-        };
-        if let Some(callback) = callback {
-            callback(self);
-        }
-    }
-
-    fn close_if_lingered(&self) {
-        let local = &*self.local;
-        if local.phase.get() == Phase::Draining
-            && local.linger_until.get().is_some_and(|(until, _)| until <= self.now())
-        {
-            self.close_inbox();
-        }
-    }
-
-    /// Goes on to the next phase if nothing is left to do in this one. Answers whether it did.
-    fn advance_shutdown(&self) -> bool {
-        let local = &*self.local;
-        let outstanding = local.work.borrow().outstanding();
-        match local.phase.get() {
-            Phase::Draining if local.linger_until.get().is_some() && outstanding == 0 && self.holders().is_empty() => {
-                self.close_inbox();
-                true
-            }
-            Phase::Closing if outstanding == 0 => {
-                local.phase.set(Phase::Ended);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn holders(&self) -> Vec<Holder> {
-        let timers = self.local.timers.borrow();
-        let waits = self.local.waits.borrow();
-        timers.iter().filter_map(TimerSlot::holder).chain(waits.iter().filter_map(WaitSlot::holder)).collect()
-    }
-
-    /// From draining to closing: what has been accepted is still run, nothing else is accepted.
-    fn close_inbox(&self) {
-        let local = &*self.local;
-        let dropped = self.holders();
-        for holder in &dropped {
-            tracing::warn!(loop_name = local.shared.name, %holder, "dropped at the end of its loop");
-        }
-        local.summary.borrow_mut().dropped = dropped;
-        local.phase.set(Phase::Closing);
-        *local.last_tasks.borrow_mut() = local.shared.inbox.close();
-        local.jobs.borrow_mut().close();
-        local.timers.borrow().iter().for_each(TimerSlot::stop);
-        let mut waits = local.waits.borrow_mut();
-        waits.iter_mut().for_each(|slot| slot.disarm(local));
-    }
-
-    /// Drops all that users left in the loop, and its workers.
-    fn leave(&self) {
-        let local = &*self.local;
-        drop(local.shared.events.close());
-        if let Some((_, timer)) = local.linger_until.take() {
-            local.reactor.cancel_timer(timer);
-        }
-        let workers = local.work.borrow_mut().take_workers();
-        workers.for_each(crate::event_loop::worker::Worker::join);
-        let jobs = local.jobs.borrow_mut().take_all();
-        let timers = local.timers.borrow_mut().take_all();
-        let waits = local.waits.borrow_mut().take_all();
-        let events = local.events.take();
-        if let Err(message) = caught(move || drop((jobs, timers, waits, events))) {
-            tracing::error!(message, "a callback that was left in a loop panicked when it was dropped");
         }
     }
 }

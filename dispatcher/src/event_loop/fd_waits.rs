@@ -1,16 +1,18 @@
 //! `FdWaits`: who waits on which descriptor, and what the kernel has been told about it.
 //!
-//! 1. Arming a wait registers the descriptor, or registers it anew, for the union of all interests in it. Either looks at the
-//!    level, so what is ready already comes back as an event. Each time the registration gets a new *generation*, which is
-//!    part of its token: an event from before is recognized as stale and ignored, and what it said is said again.
+//! 1. Arming a wait registers the descriptor, or registers it anew, for the union of all interests in it. Either
+//!    looks at the level, so what is ready already comes back as an event. Each time the registration gets a new
+//!    *generation*, which is part of its token: an event from before is recognized as stale and ignored, and what it
+//!    said is said again.
 //! 2. An event takes out the waits that it concerns. The registration stays, as it will most likely be armed again.
-//! 3. An event that concerns nobody ends the registration, or narrows it to what is still waited for. So a descriptor on
-//!    which nobody waits costs one event at most.
+//! 3. An event that concerns nobody ends the registration, or narrows it to what is still waited for. So a descriptor
+//!    on which nobody waits costs one event at most.
 //!
 //! A descriptor may be closed at any time, and its number used again. The kernel forgets a registration with the last
-//! descriptor of its file; when a wait is armed on the number again, the kernel answers that it knows nothing of it, and the
-//! registration is made from scratch. Waits that were armed on the old file are told of an error then. (Should the old
-//! file live on under another number, its registration cannot be reached any more; its events carry an old generation.)
+//! descriptor of its file; when a wait is armed on the number again, the kernel answers that it knows nothing of it,
+//! and the registration is made from scratch. Waits that were armed on the old file are told of an error then.
+//! (Should the old file live on under another number, its registration cannot be reached any more; its events carry
+//! an old generation.)
 //!
 //! The table is cut into shards by number, each under its own lock. Nobody is called with a lock held.
 
@@ -64,8 +66,8 @@ impl FdWaits {
         FdWaits { registrar, shards: std::array::from_fn(|_| Mutex::new(Vec::new())) }
     }
 
-    /// Arms a wait. On success returns the waits that turned out to be on a file which has been closed meanwhile; they are
-    /// to be told of an error.
+    /// Arms a wait. On success returns the waits that turned out to be on a file which has been closed meanwhile;
+    /// they are to be told of an error.
     ///
     /// # Errors
     /// What the kernel says of the descriptor; nothing has changed then.

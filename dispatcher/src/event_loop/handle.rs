@@ -55,8 +55,8 @@ impl fmt::Debug for LoopShared {
     }
 }
 
-/// A loop, to be reached from any thread. Handles are cheap to clone, and stay valid after the loop has ended: then they
-/// refuse.
+/// A loop, to be reached from any thread. Handles are cheap to clone, and stay valid after the loop has ended: then
+/// they refuse.
 ///
 /// # Examples
 /// ```
@@ -80,8 +80,8 @@ pub struct LoopHandle {
 }
 
 impl LoopHandle {
-    /// Runs `callback` on the loop: never before this returns, and after everything that this thread gave the loop before.
-    /// Lock-free; the loop is woken only if it sleeps.
+    /// Runs `callback` on the loop: never before this returns, and after everything that this thread gave the loop
+    /// before. Lock-free; the loop is woken only if it sleeps.
     ///
     /// # Errors
     /// [`Refused`] with the callback in it, once the loop has ended. What was accepted is run.

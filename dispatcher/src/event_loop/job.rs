@@ -1,8 +1,9 @@
 //! [`Job`]: a callback of a loop's own, run in the next iteration, without any allocation or atomic operation.
 //!
-//! Jobs live in a table of their loop, linked into a list by number. Arming appends to the list, disarming takes out of its middle. Each armed job
-//! carries the number of the drain during which it was armed; a drain stops at the first that was armed within it. Hence no job ever
-//! runs in the drain that armed it, and what a budget leaves over stays first in line.
+//! Jobs live in a table of their loop, linked into a list by number. Arming appends to the list, disarming takes out
+//! of its middle. Each armed job carries the number of the drain during which it was armed; a drain stops at the
+//! first that was armed within it. Hence no job ever runs in the drain that armed it, and what a budget leaves over
+//! stays first in line.
 
 use std::fmt;
 use std::rc::Rc;
@@ -210,8 +211,8 @@ impl Job {
     /// callback itself.
     ///
     /// # Errors
-    /// [`JobError::AlreadyArmed`] when it has not run since it was armed; nothing changes then. [`JobError::LoopEnded`] when the
-    /// loop will not run any job again.
+    /// [`JobError::AlreadyArmed`] when it has not run since it was armed; nothing changes then.
+    /// [`JobError::LoopEnded`] when the loop will not run any job again.
     pub fn arm(&self) -> Result<(), JobError> {
         self.owner.jobs.borrow_mut().arm(self.key)
     }

@@ -2,9 +2,9 @@
 //!
 //! Run as the models of `sync`. Explored with a preemption bound of 3: 5,474 schedules.
 //!
-//! The kernel's event descriptor is stood in for by a counter under a lock with a condition variable: like the kernel's, it keeps
-//! a signal that comes before the sleep. Not covered: the poll itself, timers, and more than one leader at a time (which the
-//! lock around the poll excludes).
+//! The kernel's event descriptor is stood in for by a counter under a lock with a condition variable: like the
+//! kernel's, it keeps a signal that comes before the sleep. Not covered: the poll itself, timers, and more than one
+//! leader at a time (which the lock around the poll excludes).
 
 use crate::event_loop::wake_word::{Sleep, Wake, WakeWord};
 use crate::sync::{Arc, Condvar, Inbox, Mutex, thread};

@@ -2,8 +2,8 @@
 //!
 //! Run as the models of `sync`. Explored with a preemption bound of 3: 106 schedules.
 //!
-//! The second of those who cancel stands for a shutdown whose policy is to cancel. Not covered here: the worker's thread and queue, which
-//! `shuttle_worker` runs as they are.
+//! The second of those who cancel stands for a shutdown whose policy is to cancel. Not covered here: the worker's
+//! thread and queue, which `shuttle_worker` runs as they are.
 
 use crate::event_loop::work_state::WorkState;
 use crate::sync::{Arc, Inbox, thread};

@@ -85,8 +85,8 @@ impl LoopManagerBuilder {
         self
     }
 
-    /// Runs `callback` on the loop with this number when it starts: after what was posted to it before the start, and after
-    /// the setup callbacks registered before.
+    /// Runs `callback` on the loop with this number when it starts: after what was posted to it before the start, and
+    /// after the setup callbacks registered before.
     pub fn setup(mut self, tid: usize, callback: impl FnOnce(&EventLoop) + Send + 'static) -> Self {
         self.setup.entries.push(Entry::One(tid, Some(Box::new(callback))));
         self
@@ -98,8 +98,8 @@ impl LoopManagerBuilder {
         self
     }
 
-    /// Runs `callback` on the loop with this number when it shuts down: as an ordinary asynchronous callback, after the teardown
-    /// callbacks registered before, on a loop that still accepts everything.
+    /// Runs `callback` on the loop with this number when it shuts down: as an ordinary asynchronous callback, after
+    /// the teardown callbacks registered before, on a loop that still accepts everything.
     pub fn teardown(mut self, tid: usize, callback: impl FnOnce(&EventLoop) + Send + 'static) -> Self {
         self.teardown.entries.push(Entry::One(tid, Some(Box::new(callback))));
         self
@@ -111,17 +111,18 @@ impl LoopManagerBuilder {
         self
     }
 
-    /// Whether SIGINT and SIGTERM shut the loops down while they run. Default: yes. Once the shutdown has begun they do again what they do
-    /// by default.
+    /// Whether SIGINT and SIGTERM shut the loops down while they run. Default: yes. Once the shutdown has begun they
+    /// do again what they do by default.
     pub fn handle_signals(mut self, handle: bool) -> Self {
         self.handles_signals = handle;
         self
     }
 
-    /// How long a loop goes on at shutdown, counted from its last teardown callback, while there is still something to do:
-    /// callbacks that lead to further ones, timers and waits that were armed since the shutdown began. Then it accepts nothing more, runs
-    /// what it has accepted, and reports what timers and waits were dropped. Default: 5 seconds. Work is waited for however long it
-    /// takes. What was armed before the shutdown keeps no loop from ending.
+    /// How long a loop goes on at shutdown, counted from its last teardown callback, while there is still something
+    /// to do: callbacks that lead to further ones, timers and waits that were armed since the shutdown began. Then it
+    /// accepts nothing more, runs what it has accepted, and reports what timers and waits were dropped. Default: 5
+    /// seconds. Work is waited for however long it takes. What was armed before the shutdown keeps no loop from
+    /// ending.
     pub fn linger(mut self, linger: Duration) -> Self {
         self.policy.linger = linger;
         self

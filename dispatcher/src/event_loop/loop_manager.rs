@@ -1,9 +1,10 @@
 //! [`LoopManager`]: a number of loops, started together and stopped together.
 //!
 //! A manager is a plain value; there may be any number of them in a process. Its loops exist, and accept posts, from
-//! [`LoopManagerBuilder::build`] on. Running it starts a thread a loop (loop 0 runs on the calling thread, or, with [`LoopManager::spawn`], in the background as the
-//! others do). Each loop runs, in this order: what was posted before the start, its setup callbacks, everything else, and after the shutdown has been
-//! asked for its teardown callbacks and whatever they lead to. Dropping a manager that never ran drops what was posted.
+//! [`LoopManagerBuilder::build`] on. Running it starts a thread a loop (loop 0 runs on the calling thread, or, with
+//! [`LoopManager::spawn`], in the background as the others do). Each loop runs, in this order: what was posted before
+//! the start, its setup callbacks, everything else, and after the shutdown has been asked for its teardown callbacks
+//! and whatever they lead to. Dropping a manager that never ran drops what was posted.
 
 use std::fmt;
 use std::io;
@@ -117,7 +118,8 @@ impl LoopManager {
     /// Runs all loops, loop 0 on this thread, until they have shut down.
     ///
     /// # Errors
-    /// [`ManagerError::OnALoop`] on a thread on which a loop runs; [`ManagerError::System`] when a thread cannot be started. No loop runs then.
+    /// [`ManagerError::OnALoop`] on a thread on which a loop runs; [`ManagerError::System`] when a thread cannot be
+    /// started. No loop runs then.
     pub fn run(self) -> Result<RunSummary, ManagerError> {
         if current::current().is_some() {
             return Err(ManagerError::OnALoop);

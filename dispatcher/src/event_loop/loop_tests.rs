@@ -1,4 +1,5 @@
-//! The loop turned by hand, over a simulated reactor: iterations, budgets, and the seams by which a pool makes it its own.
+//! The loop turned by hand, over a simulated reactor: iterations, budgets, and the seams by which a pool makes it its
+//! own.
 
 use super::*;
 use crate::event_loop::budget;

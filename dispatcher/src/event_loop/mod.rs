@@ -1,7 +1,7 @@
 //! Event loops: timers, readiness, and callbacks that run on a thread of one's choice.
 //!
-//! An [`EventLoop`] is one thread's loop; a [`LoopManager`] starts and stops a number of them. Where a callback runs is decided by how it is
-//! given to a loop:
+//! An [`EventLoop`] is one thread's loop; a [`LoopManager`] starts and stops a number of them. Where a callback runs
+//! is decided by how it is given to a loop:
 //!
 //! | | from | runs on | for |
 //! |---|---|---|---|
@@ -29,6 +29,8 @@ mod handle;
 mod job;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_builder;
+#[cfg(not(any(loom, shuttle)))]
+mod loop_end;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_manager;
 #[cfg(not(any(loom, shuttle)))]

@@ -1,7 +1,7 @@
 //! The two seams of a loop: [`Workload`], what it serves besides its own callbacks, and [`Parker`], how it sleeps.
 //!
-//! A loop that stands alone has no further workload and sleeps in its own reactor. The threads of a pool are the same loop; they share
-//! a reactor, serve the pool's run queue, and sleep as the pool says.
+//! A loop that stands alone has no further workload and sleeps in its own reactor. The threads of a pool are the same
+//! loop; they share a reactor, serve the pool's run queue, and sleep as the pool says.
 
 use crate::event_loop::reactor::{PollMode, Reactor};
 use crate::sync::Arc;
@@ -17,7 +17,8 @@ pub(crate) trait Workload {
 
 /// How a loop sleeps. Shared with all threads that may wake it.
 pub(crate) trait Parker: Send + Sync {
-    /// Sleeps until [`Parker::unpark`], which may have come before, or for no reason. Called by the loop's own thread only.
+    /// Sleeps until [`Parker::unpark`], which may have come before, or for no reason. Called by the loop's own thread
+    /// only.
     fn park(&self);
 
     /// Wakes the loop, or keeps it from falling asleep once. Cheap while it is awake.

@@ -1,20 +1,23 @@
 //! `Reactor`: timers and waits of one loop, or of all threads of a pool.
 //!
-//! Any thread arms and cancels, at any time. One thread at a time *leads*: it holds the right to poll, sleeps until something
-//! is due, takes everything that is due out of the tables as a [`Batch`], gives the lead up, and only then tells those
-//! concerned. No lock is held while anybody is told.
+//! Any thread arms and cancels, at any time. One thread at a time *leads*: it holds the right to poll, sleeps until
+//! something is due, takes everything that is due out of the tables as a [`Batch`], gives the lead up, and only then
+//! tells those concerned. No lock is held while anybody is told.
 //!
-//! How the leader sleeps no longer than the next deadline (there is no moment at which a new, earlier deadline goes unheard):
+//! How the leader sleeps no longer than the next deadline (there is no moment at which a new, earlier deadline goes
+//! unheard):
 //!
 //! 1. The leader takes the alarm's lock and writes down that it is computing. Then it visits each shard of timers.
 //! 2. It sets the alarm to the earliest deadline it found, writes that down, and releases the lock.
-//! 3. Whoever arms a timer puts it into its shard and then reads what is written down. If that is an earlier deadline, fine. If
-//!    it is a later one, or "computing", it takes the alarm's lock, looks again, and sets the alarm itself.
+//! 3. Whoever arms a timer puts it into its shard and then reads what is written down. If that is an earlier
+//!    deadline, fine. If it is a later one, or "computing", it takes the alarm's lock, looks again, and sets the
+//!    alarm itself.
 //!
-//! The visit of a shard in step 1 comes either after the timer was put there, and then the leader counts it in; or before, and then the
-//! shard's lock has made "computing" (or something newer) visible to the one who arms.
+//! The visit of a shard in step 1 comes either after the timer was put there, and then the leader counts it in; or
+//! before, and then the shard's lock has made "computing" (or something newer) visible to the one who arms.
 //!
-//! A simulated reactor has no kernel object at all: its poll never sleeps, its clock is virtual, and its waits are on objects that live in memory.
+//! A simulated reactor has no kernel object at all: its poll never sleeps, its clock is virtual, and its waits are on
+//! objects that live in memory.
 
 use std::fmt;
 use std::io;
@@ -34,8 +37,8 @@ use crate::time::{Clock, Instant};
 
 /// Whom to tell of an event.
 pub(crate) trait EventTarget: Send + Sync + 'static {
-    /// Something that was armed under `key` has come to pass. Called with no lock held, on the thread that led. `last`: nothing
-    /// else waits for this call to return, so it may run things right here.
+    /// Something that was armed under `key` has come to pass. Called with no lock held, on the thread that led.
+    /// `last`: nothing else waits for this call to return, so it may run things right here.
     fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool);
 }
 
@@ -310,7 +313,8 @@ pub(crate) struct Lead<'a> {
 }
 
 impl Lead<'_> {
-    /// Takes out all that is due: timers by deadline, then waits. Sleeps for it if `mode` allows and nothing is due yet.
+    /// Takes out all that is due: timers by deadline, then waits. Sleeps for it if `mode` allows and nothing is due
+    /// yet.
     pub(crate) fn poll(&mut self, mode: PollMode) -> Batch {
         let reactor = self.reactor;
         let mut ready = Vec::new();

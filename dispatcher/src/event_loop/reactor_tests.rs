@@ -177,7 +177,8 @@ fn an_event_from_before_the_arming_is_not_taken_for_readiness() {
     let (mut near, mut far) = pair();
     fd_wait(&reactor, &near, Interest::READABLE, &log, 1);
     far.write_all(b"x").unwrap();
-    // A second registration makes the pending event stale; what it would say is looked up anew, and is not true any more.
+    // A second registration makes the pending event stale; what it would say is looked up anew, and is not true any
+    // more.
     near.read_exact(&mut [0; 1]).unwrap();
     fd_wait(&reactor, &near, Interest::READABLE, &log, 2);
     look(&reactor);

@@ -1,7 +1,7 @@
 //! Model of a worker as it is: its queue, its thread, cancellation and the end.
 //!
-//! Run with `RUSTFLAGS="--cfg shuttle" cargo test --release -p fuchsine-dispatcher --lib shuttle_`. Explores 5,000 random
-//! schedules, and 5,000 of depth 3 chosen for the bugs that need few preemptions.
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test --release -p fuchsine-dispatcher --lib shuttle_`. Explores 5,000
+//! random schedules, and 5,000 of depth 3 chosen for the bugs that need few preemptions.
 //!
 //! Not covered: memory orderings weaker than what a mutex gives, which `loom_work` looks at.
 

@@ -26,8 +26,8 @@ impl SignalError {
     }
 }
 
-/// Calls a callback on its loop when a signal arrives. As long as it lives the signal's default action is not taken; once no handler
-/// of a signal lives in the process, it is again.
+/// Calls a callback on its loop when a signal arrives. As long as it lives the signal's default action is not taken;
+/// once no handler of a signal lives in the process, it is again.
 ///
 /// # Thread requirements
 /// It stays on its loop's thread, which its type makes sure of.
@@ -42,7 +42,8 @@ impl EventLoop {
     /// Calls `callback` with the signal's number when it arrives. Arrivals in quick succession may be told as one.
     ///
     /// # Errors
-    /// [`SignalError`] for a signal that cannot be handled (such as SIGKILL), and when the operating system gives no further descriptor.
+    /// [`SignalError`] for a signal that cannot be handled (such as SIGKILL), and when the operating system gives no
+    /// further descriptor.
     ///
     /// # Examples
     /// ```no_run

@@ -1,7 +1,7 @@
 //! `SimWaits`: who waits on which simulated object.
 //!
-//! An object says only "look at me again"; what it is ready for is asked of it when the reactor polls. Objects are looked at
-//! in the order in which they asked for it, so a run that is otherwise deterministic stays so.
+//! An object says only "look at me again"; what it is ready for is asked of it when the reactor polls. Objects are
+//! looked at in the order in which they asked for it, so a run that is otherwise deterministic stays so.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,4 +1,5 @@
-//! `Slots<T>`: values under numbers that are never mistaken for each other: a number that was used before names nothing.
+//! `Slots<T>`: values under numbers that are never mistaken for each other: a number that was used before names
+//! nothing.
 
 /// A table of values, each under a [`Key`].
 pub(crate) struct Slots<T> {

@@ -6,11 +6,12 @@
 //! | `Armed` | the reactor has the deadline | firing, `stop` from any thread, arming anew |
 //! | `Firing` | the callback runs | its return: to `Armed` if it ticks or was armed anew, else to `Idle` |
 //!
-//! The state is under a lock of its own, because any thread may stop a timer; all else happens on the owning loop. The loop takes the
-//! callback out of its table for the call, so the callback may do anything to its own timer.
+//! The state is under a lock of its own, because any thread may stop a timer; all else happens on the owning loop.
+//! The loop takes the callback out of its table for the call, so the callback may do anything to its own timer.
 //!
-//! A ticker's next deadline is its last one plus the period, so it does not drift. If the loop was busy through several of them, one call stands for
-//! all, and says for how many it stands. Nothing fires early: deadlines are nanoseconds of the clock that the reactor reads.
+//! A ticker's next deadline is its last one plus the period, so it does not drift. If the loop was busy through
+//! several of them, one call stands for all, and says for how many it stands. Nothing fires early: deadlines are
+//! nanoseconds of the clock that the reactor reads.
 
 use std::fmt;
 use std::panic::Location;
@@ -277,8 +278,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Arms the timer to fire once, `after` from now: zero means in the loop's next iteration. Replaces what it was armed
-    /// for.
+    /// Arms the timer to fire once, `after` from now: zero means in the loop's next iteration. Replaces what it was
+    /// armed for.
     ///
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
@@ -296,8 +297,8 @@ impl Timer {
 
     /// Arms the timer to fire every `period`, for the first time one period from now. Replaces what it was armed for.
     ///
-    /// Deadlines are whole periods apart, however late a call was. When the loop was busy through several, one call stands for
-    /// all of them: see [`Tick::missed`].
+    /// Deadlines are whole periods apart, however late a call was. When the loop was busy through several, one call
+    /// stands for all of them: see [`Tick::missed`].
     ///
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
@@ -377,8 +378,8 @@ pub struct TimerStopper {
 }
 
 impl TimerStopper {
-    /// Stops the timer. `true`: the callback is not going to be called any more, until it is armed anew. `false`: it was idle, or
-    /// is being called for the last time at this moment; a call that is under way is not waited for.
+    /// Stops the timer. `true`: the callback is not going to be called any more, until it is armed anew. `false`: it
+    /// was idle, or is being called for the last time at this moment; a call that is under way is not waited for.
     pub fn stop(&self) -> bool {
         let stopped = self.shared.stop();
         if stopped {

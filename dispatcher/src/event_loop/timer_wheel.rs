@@ -334,7 +334,10 @@ mod tests {
     proptest! {
         /// The wheel against an ordered map: same timers fire, in the same order, and the next deadline is never late.
         #[test]
-        fn the_wheel_agrees_with_an_ordered_map(start in 0u64..1 << 50, steps in prop::collection::vec(step(), 1..200)) {
+        fn the_wheel_agrees_with_an_ordered_map(
+            start in 0u64..1 << 50,
+            steps in prop::collection::vec(step(), 1..200),
+        ) {
             let mut wheel = TimerWheel::new(at(start));
             let mut model = BTreeMap::new();
             let mut keys = Vec::new();

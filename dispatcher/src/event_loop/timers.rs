@@ -1,7 +1,7 @@
 //! `Timers`: a timer wheel that many threads share.
 //!
-//! It is cut into shards by deadline. So threads that arm rarely meet at a lock, and equal deadlines, which must fire in the order of
-//! arming, always meet in the same shard.
+//! It is cut into shards by deadline. So threads that arm rarely meet at a lock, and equal deadlines, which must fire
+//! in the order of arming, always meet in the same shard.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -70,14 +70,14 @@ impl Timers {
         alarmed
     }
 
-    /// The earliest deadline (or something before it, after cancellations). Takes each lock once, so that whatever was armed
-    /// before is taken into account, and whoever arms later sees all that the caller did before.
+    /// The earliest deadline (or something before it, after cancellations). Takes each lock once, so that whatever
+    /// was armed before is taken into account, and whoever arms later sees all that the caller did before.
     pub(crate) fn next_deadline(&self) -> Instant {
         self.shards.iter().map(|shard| shard.wheel.lock().next_deadline()).min().unwrap_or(Instant::INFINITE)
     }
 
-    /// Takes out all that is due at `now`, ordered by deadline, and by arming for equal deadlines. May miss what another
-    /// thread is arming at this moment.
+    /// Takes out all that is due at `now`, ordered by deadline, and by arming for equal deadlines. May miss what
+    /// another thread is arming at this moment.
     pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<(Instant, Alarmed)>) {
         for shard in &self.shards {
             if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {

@@ -88,11 +88,11 @@ impl EventLoop {
         self.begin_wait(source, interest, callback, created, |callback| Callback::Once(Box::new(callback)))
     }
 
-    /// Calls `callback` each time that `source` is ready for any of `interest`, as long as the wait lives. Readiness that the callback
-    /// does not use up leads to the next call.
+    /// Calls `callback` each time that `source` is ready for any of `interest`, as long as the wait lives. Readiness
+    /// that the callback does not use up leads to the next call.
     ///
-    /// The source must stay open as long as the wait lives; if it is closed before, the callback is told of an error and a hangup,
-    /// for the last time.
+    /// The source must stay open as long as the wait lives; if it is closed before, the callback is told of an error
+    /// and a hangup, for the last time.
     ///
     /// # Errors
     /// [`WaitError`] with the callback in it, when the source cannot be waited on or the loop has ended.

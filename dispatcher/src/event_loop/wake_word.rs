@@ -1,4 +1,5 @@
-//! `WakeWord`: how the one thread that sleeps in the poll and all those who may want to wake it keep clear of each other.
+//! `WakeWord`: how the one thread that sleeps in the poll and all those who may want to wake it keep clear of each
+//! other.
 //!
 //! | state | means |
 //! |---|---|
@@ -6,11 +7,11 @@
 //! | `ASLEEP` | the leader sleeps, or is about to; whoever wants it awake sends the signal |
 //! | `NOTIFIED` | somebody asked for a wake-up and the leader has not seen it yet |
 //!
-//! Every step is a read-modify-write of this one word, so the steps of all threads have one order, and each sees all that
-//! the ones before it published. Why no wake-up is lost: take a thread that publishes its reason and then calls `wake`,
-//! and a leader that calls `fall_asleep` and then looks at the reasons or sleeps. If `wake` comes first, `fall_asleep` meets
-//! `NOTIFIED` and does not sleep. If `fall_asleep` comes first, `wake` meets `ASLEEP` and sends the signal, which the
-//! kernel keeps until the poll takes it. There is no third order.
+//! Every step is a read-modify-write of this one word, so the steps of all threads have one order, and each sees all
+//! that the ones before it published. Why no wake-up is lost: take a thread that publishes its reason and then calls
+//! `wake`, and a leader that calls `fall_asleep` and then looks at the reasons or sleeps. If `wake` comes first,
+//! `fall_asleep` meets `NOTIFIED` and does not sleep. If `fall_asleep` comes first, `wake` meets `ASLEEP` and sends
+//! the signal, which the kernel keeps until the poll takes it. There is no third order.
 //!
 //! Why no wake-up is sent twice: only the first `wake` after `fall_asleep` meets `ASLEEP`.
 
@@ -70,8 +71,8 @@ impl WakeWord {
 
     /// Makes the sleep of the leader end, or the next one not begin.
     pub(crate) fn wake(&self) -> Wake {
-        // ORDERING: Release, pairs with the Acquire in `awake`; publishes the caller's reason. That a later wake-up replaces
-        // the word does not hide an earlier one: an exchange continues the release sequence.
+        // ORDERING: Release, pairs with the Acquire in `awake`; publishes the caller's reason. That a later wake-up
+        // replaces the word does not hide an earlier one: an exchange continues the release sequence.
         match self.0.swap(NOTIFIED, Ordering::Release) {
             ASLEEP => Wake::Signal,
             _ => Wake::Nothing,

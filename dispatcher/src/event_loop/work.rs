@@ -1,8 +1,9 @@
 //! Work: a function that runs on a worker thread, and whose result comes back to the loop.
 //!
-//! 1. The loop puts the `done` callback into its table and the item into the queue of the lane's worker, which it starts if it is the
-//!    first.
-//! 2. The worker runs the item and leaves its result in it; or somebody cancels it first. Whichever happened tells the loop, at once.
+//! 1. The loop puts the `done` callback into its table and the item into the queue of the lane's worker, which it
+//!    starts if it is the first.
+//! 2. The worker runs the item and leaves its result in it; or somebody cancels it first. Whichever happened tells
+//!    the loop, at once.
 //! 3. The loop takes `done` out of its table and calls it with the result. That is the only place where an item ends.
 
 use std::fmt;
@@ -82,7 +83,8 @@ pub struct WorkRefused<W, D> {
 }
 
 impl<W, D> WorkRefused<W, D> {
-    /// [`Status::BadState`] when the loop has ended, [`Status::NoResources`] when the worker thread could not be started.
+    /// [`Status::BadState`] when the loop has ended, [`Status::NoResources`] when the worker thread could not be
+    /// started.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -200,8 +202,8 @@ where
 impl EventLoop {
     /// Runs `work` on the worker of a lane, and `done` with its result back on this loop.
     ///
-    /// Items of one loop and lane run one at a time, in order. `done` is called exactly once, whatever happens: with the
-    /// result, with [`WorkError::Canceled`], or with [`WorkError::Panicked`].
+    /// Items of one loop and lane run one at a time, in order. `done` is called exactly once, whatever happens: with
+    /// the result, with [`WorkError::Canceled`], or with [`WorkError::Panicked`].
     ///
     /// # Errors
     /// [`WorkRefused`] with both functions in it.

@@ -5,8 +5,9 @@
 //! | `QUEUED` | the worker, which starts it | `TAKEN` |
 //! | `QUEUED` | whoever cancels it first | `CANCELED` |
 //!
-//! Both are one compare-exchange on one word, so exactly one of them happens, and its winner is the one that reports the end. A
-//! canceled item stays in the worker's queue as a tombstone, which the worker throws away when it comes to it.
+//! Both are one compare-exchange on one word, so exactly one of them happens, and its winner is the one that reports
+//! the end. A canceled item stays in the worker's queue as a tombstone, which the worker throws away when it comes to
+//! it.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
 
@@ -33,8 +34,8 @@ impl WorkState {
     }
 
     fn leave(&self, to: u8) -> bool {
-        // Relaxed: the item itself passes from thread to thread through the worker's queue, which orders everything. This word only
-        // decides.
+        // Relaxed: the item itself passes from thread to thread through the worker's queue, which orders everything.
+        // This word only decides.
         self.0.compare_exchange(QUEUED, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }

@@ -1,7 +1,7 @@
 //! `Worker`: the thread of one lane of one loop, and its queue.
 //!
-//! It is started with the first item and runs one item at a time, in order. It belongs to no loop: inside an item there is no current
-//! loop and no number. Once the queue is closed it runs what is left, and ends.
+//! It is started with the first item and runs one item at a time, in order. It belongs to no loop: inside an item
+//! there is no current loop and no number. Once the queue is closed it runs what is left, and ends.
 
 use std::collections::VecDeque;
 use std::fmt;

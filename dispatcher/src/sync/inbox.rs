@@ -276,7 +276,8 @@ mod tests {
         let senders: Vec<_> = (0..3)
             .map(|sender| {
                 let inbox = inbox.clone();
-                thread::spawn("sender", move || (0..EACH).for_each(|n| assert!(inbox.push((sender, n)).is_ok()))).unwrap()
+                let send = move |n| assert!(inbox.push((sender, n)).is_ok());
+                thread::spawn("sender", move || (0..EACH).for_each(send)).unwrap()
             })
             .collect();
         let mut seen = [0; 3];

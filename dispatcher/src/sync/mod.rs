@@ -11,8 +11,8 @@
 //!
 //! The face is the same on all three: `lock()` gives the guard (a panicking holder does not poison), a condition
 //! variable borrows the guard, threads are named when spawned, and raw shared memory is reached only through
-//! [`UnsafeCell::with`] and [`UnsafeCell::with_mut`]. What the models do not cover: the fairness of `parking_lot`, timeouts
-//! (a modelled wait with a deadline never times out), and `Weak` under loom, which has none.
+//! [`UnsafeCell::with`] and [`UnsafeCell::with_mut`]. What the models do not cover: the fairness of `parking_lot`,
+//! timeouts (a modelled wait with a deadline never times out), and `Weak` under loom, which has none.
 //!
 //! `clippy.toml` points from the standard names to these.
 

@@ -2,7 +2,8 @@
 //!
 //! - `kernel`: the poll, the wake-up and the alarm clock, over `mio` and `rustix`. All of it is safe code.
 //! - `signals`: signals as bytes in a socket, over `signal-hook`.
-//! - [`sim`]: streams, listeners and event counters that live in memory, for runs in which nothing may depend on a kernel.
+//! - [`sim`]: streams, listeners and event counters that live in memory, for runs in which nothing may depend on a
+//!   kernel.
 //! - [`readiness`](Readiness): the words in which both say what a source is ready for.
 
 #[cfg(not(any(loom, shuttle)))]

@@ -16,9 +16,9 @@ pub struct Interest(u8);
 
 /// What a source is ready for.
 ///
-/// [`READABLE`](Readiness::READABLE) and [`WRITABLE`](Readiness::WRITABLE) say that the operation will not block, which includes
-/// that it would fail or find the end; [`HANGUP`](Readiness::HANGUP) that the other side has closed at least one direction;
-/// [`ERROR`](Readiness::ERROR) that an error is pending.
+/// [`READABLE`](Readiness::READABLE) and [`WRITABLE`](Readiness::WRITABLE) say that the operation will not block,
+/// which includes that it would fail or find the end; [`HANGUP`](Readiness::HANGUP) that the other side has closed at
+/// least one direction; [`ERROR`](Readiness::ERROR) that an error is pending.
 ///
 /// # Examples
 /// ```

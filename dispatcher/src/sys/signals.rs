@@ -1,8 +1,8 @@
 //! Signals of the operating system, turned into bytes in a socket that a loop can wait on.
 //!
-//! What a signal does is a property of the whole process, so this file keeps the one table of the crate that is process-wide: how many watch each
-//! signal. When the last of them goes, the signal does again what it does by default; otherwise a process whose loops have
-//! ended could not be interrupted any more.
+//! What a signal does is a property of the whole process, so this file keeps the one table of the crate that is
+//! process-wide: how many watch each signal. When the last of them goes, the signal does again what it does by
+//! default; otherwise a process whose loops have ended could not be interrupted any more.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,8 @@ impl SignalWatch {
     /// Starts to watch, and returns the end of the socket to read from.
     ///
     /// # Errors
-    /// `InvalidInput` for signals that cannot be watched (such as SIGKILL) or do not exist; else what the operating system says.
+    /// `InvalidInput` for signals that cannot be watched (such as SIGKILL) or do not exist; else what the operating
+    /// system says.
     pub(crate) fn new(signal: i32) -> io::Result<(SignalWatch, UnixStream)> {
         if FORBIDDEN.contains(&signal) {
             let why = format!("signal {signal} cannot be handled by a program");

@@ -1,10 +1,10 @@
 //! A small operating system in memory: byte streams, listeners and event counters, without any kernel object.
 //!
-//! They behave as their kernel counterparts do where a driver can tell: buffers are bounded, an operation that cannot go on
-//! answers [`WouldBlock`](std::io::ErrorKind::WouldBlock), either direction of a stream closes by itself, a connection waits in its
-//! listener's queue until it is accepted. They become ready through the same table of waits as descriptors do, so code that runs on
-//! the one runs on the other; only that here nothing happens unless somebody in this process does it, in an order that
-//! a seed can repeat.
+//! They behave as their kernel counterparts do where a driver can tell: buffers are bounded, an operation that cannot
+//! go on answers [`WouldBlock`](std::io::ErrorKind::WouldBlock), either direction of a stream closes by itself, a
+//! connection waits in its listener's queue until it is accepted. They become ready through the same table of waits
+//! as descriptors do, so code that runs on the one runs on the other; only that here nothing happens unless somebody
+//! in this process does it, in an order that a seed can repeat.
 //!
 //! # Examples
 //! ```

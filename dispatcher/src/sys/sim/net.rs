@@ -13,8 +13,8 @@ const FIRST_FREE_PORT: u16 = 49_152;
 const DEFAULT_BACKLOG: usize = 128;
 const DEFAULT_CAPACITY: usize = 64 * 1024;
 
-/// A network in memory. Names are plain text, such as `127.0.0.1:10809` or `unix:/run/x`; a name that ends in `:0` gets a free
-/// port. Clones are handles to the same network.
+/// A network in memory. Names are plain text, such as `127.0.0.1:10809` or `unix:/run/x`; a name that ends in `:0`
+/// gets a free port. Clones are handles to the same network.
 #[derive(Clone)]
 pub struct Net {
     shared: Arc<Mutex<State>>,

@@ -12,8 +12,8 @@ pub(crate) trait Watcher: Send + Sync {
     fn changed(&self, object: u64);
 }
 
-/// A simulated thing that can become ready. What it is ready for is computed when asked, never stored: two changes at the same
-/// time cannot leave the older answer behind.
+/// A simulated thing that can become ready. What it is ready for is computed when asked, never stored: two changes at
+/// the same time cannot leave the older answer behind.
 pub struct Object {
     id: u64,
     readiness: Box<dyn Fn() -> Readiness + Send + Sync>,

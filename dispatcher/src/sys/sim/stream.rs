@@ -58,8 +58,8 @@ impl Pipe {
     }
 }
 
-/// One end of a simulated connection. Dropping it closes both directions in order: the other end reads what was written, then
-/// the end, and an error when it writes.
+/// One end of a simulated connection. Dropping it closes both directions in order: the other end reads what was
+/// written, then the end, and an error when it writes.
 pub struct Stream {
     incoming: Arc<Pipe>,
     outgoing: Arc<Pipe>,
@@ -70,7 +70,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Two ends of one connection; the first is at `addr`, the second at `peer_addr`. Each direction holds up to `capacity` bytes.
+    /// Two ends of one connection; the first is at `addr`, the second at `peer_addr`. Each direction holds up to
+    /// `capacity` bytes.
     pub(crate) fn pair(capacity: usize, addr: &str, peer_addr: &str) -> (Stream, Stream) {
         let (forth, back) = (Pipe::new(capacity), Pipe::new(capacity));
         let end = |incoming: &Arc<Pipe>, outgoing: &Arc<Pipe>| {
@@ -124,8 +125,8 @@ impl Stream {
     /// Writes as much as there is room for.
     ///
     /// # Errors
-    /// `WouldBlock` when there is no room, `BrokenPipe` when the other end is gone or this direction was closed, `ConnectionReset`
-    /// after a reset.
+    /// `WouldBlock` when there is no room, `BrokenPipe` when the other end is gone or this direction was closed,
+    /// `ConnectionReset` after a reset.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let count = {
             let mut state = self.outgoing.state.lock();
