@@ -136,6 +136,23 @@ fn what_was_armed_before_the_shutdown_keeps_no_loop_from_ending() {
 }
 
 #[test]
+fn a_ticker_from_before_the_shutdown_that_ticks_during_it_keeps_no_loop_from_ending() {
+    let builder = loops(1).linger(Duration::from_secs(3_600)).setup(0, |event_loop| {
+        let ticker = event_loop.timer(|_, _| {});
+        ticker.ticker(Duration::from_micros(100)).unwrap();
+        ticker.detach();
+        shutdown(event_loop);
+    });
+    let summary = run(builder.teardown(0, |event_loop| {
+        // Holds the loop through some ticks.
+        let grace = event_loop.timer(|_, _| {});
+        grace.once(Duration::from_millis(3)).unwrap();
+        grace.detach();
+    }));
+    assert_eq!(summary.loops[0].dropped, []);
+}
+
+#[test]
 fn what_teardown_arms_and_never_fires_is_dropped_after_the_time_to_linger_and_named() {
     let summary = run(loops(1).linger(Duration::from_millis(2)).setup(0, shutdown).teardown(0, |event_loop| {
         let forgotten = event_loop.timer(|_, _| unreachable!("it is due in an hour"));

@@ -93,8 +93,9 @@ struct Shared {
 #[derive(Clone, Copy)]
 enum Arming {
     Idle,
+    /// `since_shutdown`: it was armed by a callback of the shutdown, and holds the loop; a tick does not change that.
     Armed { deadline: Instant, period: Option<Duration>, id: TimerId, since_shutdown: bool },
-    Firing { deadline: Instant, period: Option<Duration> },
+    Firing { deadline: Instant, period: Option<Duration>, since_shutdown: bool },
 }
 
 impl Shared {
@@ -132,7 +133,7 @@ impl Shared {
     /// From armed to firing, if it is this deadline that it is armed for. Else it was stopped or armed anew meanwhile.
     fn begin_firing(&self, fired: Instant, now: Instant) -> Option<Tick> {
         let mut arming = self.arming.lock();
-        let Arming::Armed { deadline, period, id, .. } = *arming else { return None };
+        let Arming::Armed { deadline, period, id, since_shutdown } = *arming else { return None };
         if deadline != fired {
             return None;
         }
@@ -141,14 +142,14 @@ impl Shared {
         let missed = period.map_or(0, |period| (now - deadline).as_nanos() / period.as_nanos());
         let missed = u64::try_from(missed).unwrap_or(u64::MAX);
         let last = period.map_or(deadline, |period| Instant::from_nanos(missed_until(deadline, period, missed)));
-        *arming = Arming::Firing { deadline: last, period };
+        *arming = Arming::Firing { deadline: last, period, since_shutdown };
         Some(Tick { deadline, missed })
     }
 
     /// From firing to armed for the next tick, or to idle, unless the callback has decided otherwise.
-    fn end_firing(&self, key: Key, since_shutdown: bool, may_tick: bool) {
+    fn end_firing(&self, key: Key, may_tick: bool) {
         let mut arming = self.arming.lock();
-        let Arming::Firing { deadline, period } = *arming else { return };
+        let Arming::Firing { deadline, period, since_shutdown } = *arming else { return };
         *arming = Arming::Idle;
         if let Some(period) = period.filter(|_| may_tick) {
             let deadline = deadline + period;
@@ -243,7 +244,7 @@ impl EventLoop {
             if let Some(callback) = &mut callback {
                 self.call("timer", || callback(self, tick));
             }
-            shared.end_firing(key, self.is_shutting_down(), self.accepts_arming());
+            shared.end_firing(key, self.accepts_arming());
         }
         let unused = {
             let mut timers = timers.borrow_mut();
