@@ -23,7 +23,9 @@ fn arm_each_other(event_loop: &EventLoop, rounds: u32) {
         event_loop.job(move |event_loop| {
             left -= 1;
             if left == 0 {
-                return if nth == 7 { shutdown(event_loop) };
+                return if nth == 7 {
+                    shutdown(event_loop)
+                };
             }
             let ring = ring.borrow();
             // Itself, and there and back for a neighbour that waits in the same drain.

@@ -4,6 +4,7 @@ mod loop_support;
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
@@ -154,30 +155,31 @@ fn a_regular_file_is_refused_with_a_pointer_to_offload_and_the_callback_comes_ba
 }
 
 #[test]
-fn a_descriptor_that_is_closed_under_a_wait_for_each_time_ends_it_with_an_error() {
+fn a_wait_for_each_time_whose_descriptor_cannot_be_waited_on_any_more_ends_with_an_error() {
     let log = Log::new();
     let entries = log.clone();
     run_one(move |event_loop| {
         let (near, mut far) = pair();
         far.write_all(b"x").unwrap();
-        let near = Rc::into_inner(near).expect("nobody else has it");
-        let slot: Rc<RefCell<Option<UnixStream>>> = Rc::new(RefCell::new(Some(near)));
-        let closing = slot.clone();
-        let waited = {
-            let borrowed = slot.borrow();
-            event_loop.wait(borrowed.as_ref().unwrap(), Interest::READABLE, move |event_loop, ready| {
-                if let Some(socket) = closing.borrow_mut().take() {
-                    entries.add("readable");
-                    drop(socket);
-                } else {
-                    assert!(ready.is_error() && ready.is_hangup());
-                    entries.add("lost");
-                    shutdown(event_loop);
-                }
-            })
-        };
+        let near = OwnedFd::from(Rc::into_inner(near).expect("nobody else has it"));
+        let socket = Rc::new(RefCell::new(near));
+        let (replaced, mut calls) = (socket.clone(), 0);
+        let borrowed = socket.borrow();
+        let waited = event_loop.wait(&*borrowed, Interest::READABLE, move |event_loop, ready| {
+            calls += 1;
+            if calls == 1 {
+                entries.add("readable");
+                // Closes the socket and puts a regular file under its number, in one step.
+                rustix::io::dup2(tempfile::tempfile().unwrap(), &mut *replaced.borrow_mut()).unwrap();
+            } else {
+                assert!(ready.is_error() && ready.is_hangup());
+                entries.add("lost");
+                shutdown(event_loop);
+            }
+        });
+        drop(borrowed);
         let wait = waited.unwrap();
-        event_loop.teardown(move |_| drop((wait, far))).unwrap();
+        event_loop.teardown(move |_| drop((wait, socket, far))).unwrap();
     });
     assert_eq!(log.text(), "readable lost");
 }

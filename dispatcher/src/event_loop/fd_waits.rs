@@ -163,3 +163,58 @@ fn refusal(error: io::Error) -> WaitRefused {
         _ => WaitRefused::System(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::event_loop::reactor::{EventTarget, Fired};
+    use crate::sync::Arc;
+    use crate::sys::kernel::Poller;
+
+    struct Nobody;
+
+    impl EventTarget for Nobody {
+        fn fire(self: Arc<Self>, _key: u64, _fired: Fired, _last: bool) {}
+    }
+
+    fn wait(serial: u64) -> Wait {
+        Wait { serial, interest: Interest::READABLE, target: Arc::new(Nobody), key: serial }
+    }
+
+    #[test]
+    fn an_event_that_was_taken_from_the_kernel_before_an_arming_tells_nobody() {
+        let (_poller, registrar, _waker, _alarm) = Poller::new().unwrap();
+        let waits = FdWaits::new(registrar);
+        let (near, _far) = UnixStream::pair().unwrap();
+        let fd = near.as_raw_fd();
+        let mut told = Vec::new();
+        assert!(waits.begin(fd, wait(1)).unwrap().is_empty());
+        // The leader has taken this event; before it gets here, a second wait is armed.
+        let early = Ticket { fd, generation: 1 };
+        waits.begin(fd, wait(2)).unwrap();
+        waits.on_event(early, Readiness::READABLE, |wait, _| told.push(wait.serial));
+        assert!(told.is_empty());
+        assert_eq!(waits.registered(), 1, "a stale event does not end the registration either");
+        waits.on_event(Ticket { fd, generation: 2 }, Readiness::READABLE, |wait, _| told.push(wait.serial));
+        assert_eq!(told, [1, 2]);
+    }
+
+    #[test]
+    fn a_refused_arming_leaves_those_before_it_as_they_were() {
+        let (_poller, registrar, _waker, _alarm) = Poller::new().unwrap();
+        let waits = FdWaits::new(registrar);
+        let (near, _far) = UnixStream::pair().unwrap();
+        let fd = near.as_raw_fd();
+        waits.begin(fd, wait(1)).unwrap();
+        // A file that cannot be polled takes the place of the socket.
+        let mut replaced = OwnedFd::from(near);
+        rustix::io::dup2(tempfile::tempfile().unwrap(), &mut replaced).unwrap();
+        assert!(matches!(waits.begin(fd, wait(2)), Err(WaitRefused::NotPollable)));
+        let mut told = Vec::new();
+        waits.on_event(Ticket { fd, generation: 1 }, Readiness::READABLE, |wait, _| told.push(wait.serial));
+        assert_eq!(told, [1], "its registration is still the one that counts");
+    }
+}

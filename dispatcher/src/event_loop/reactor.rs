@@ -236,6 +236,7 @@ impl Reactor {
     }
 
     /// The earliest deadline (or something before it, after cancellations); infinite if no timer is armed.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "asked by the foreground runtime only"))]
     pub(crate) fn next_deadline(&self) -> Instant {
         self.timers.next_deadline()
     }

@@ -94,8 +94,17 @@ struct Shared {
 enum Arming {
     Idle,
     /// `since_shutdown`: it was armed by a callback of the shutdown, and holds the loop; a tick does not change that.
-    Armed { deadline: Instant, period: Option<Duration>, id: TimerId, since_shutdown: bool },
-    Firing { deadline: Instant, period: Option<Duration>, since_shutdown: bool },
+    Armed {
+        deadline: Instant,
+        period: Option<Duration>,
+        id: TimerId,
+        since_shutdown: bool,
+    },
+    Firing {
+        deadline: Instant,
+        period: Option<Duration>,
+        since_shutdown: bool,
+    },
 }
 
 impl Shared {

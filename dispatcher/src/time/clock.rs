@@ -29,6 +29,7 @@ impl Clock {
     }
 
     /// A clock that stands at `start` until [`Clock::advance_to`] moves it.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "made for the foreground runtime only"))]
     pub(crate) fn virtual_at(start: Instant) -> Self {
         Clock { shared: Arc::new(Shared { latest: AtomicU64::new(start.as_nanos()), is_virtual: true }) }
     }
@@ -61,6 +62,7 @@ impl Clock {
     ///
     /// # Panics
     /// When the clock is real: nobody moves that one.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "made for the foreground runtime only"))]
     pub(crate) fn advance_to(&self, target: Instant) {
         assert!(self.shared.is_virtual, "only a virtual clock can be advanced; this one is the kernel's");
         self.shared.latest.fetch_max(target.as_nanos(), Ordering::Relaxed);
