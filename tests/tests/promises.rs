@@ -12,8 +12,8 @@ use std::time::Duration;
 use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
-    Canceled, Dispatcher, DispatcherBuilder, DispatcherState, Interest, Lane, OffloadError, PanicPolicy,
-    RuntimeBuilder, Status, current, current_driver,
+    Canceled, Channel, Dispatcher, DispatcherBuilder, DispatcherState, Interest, Lane, Message, OffloadError,
+    PanicPolicy, Reason, RuntimeBuilder, Status, current, current_driver,
 };
 
 fn foreground(name: &str) -> (ForegroundRuntime, Dispatcher) {
@@ -262,6 +262,125 @@ fn promise_5_a_post_never_runs_its_own_callback() {
         .expect("accepted");
     runtime.run_until_idle();
     assert_eq!(log.take(), ["post returned", "post returned", "post returned", "callback", "callback", "callback"]);
+}
+
+/// Promise 6: a message for an idle dispatcher of another driver runs before the write returns, without a queue or a
+/// thread; everything that the rules forbid is deferred, for the reason that they give.
+#[test]
+fn promise_6_a_message_runs_inline_when_it_is_allowed_and_only_then() {
+    let runtime = ForegroundRuntime::new();
+    let log = Log::new();
+    let driver = |name: &str| runtime.new_driver(name);
+    let make =
+        |owner: &str, builder: DispatcherBuilder| driver(owner).new_dispatcher(builder.name(owner)).expect("created");
+    let writer = make("writer", DispatcherBuilder::new());
+    let reader = make("reader", DispatcherBuilder::new());
+    let parallel = make("parallel", DispatcherBuilder::new().unsynchronized());
+    let blocking = make("blocking", DispatcherBuilder::new().allow_sync_calls());
+    let busy = make("busy", DispatcherBuilder::new());
+    let sibling = writer.owner().new_dispatcher(DispatcherBuilder::new().name("sibling")).expect("created");
+    let targets = [&reader, &parallel, &blocking, &busy, &sibling];
+    let mut ends = Vec::new();
+    for target in targets {
+        let (near, far) = Channel::pair();
+        let entry = log.clone();
+        let name = target.name().to_owned();
+        far.begin_read(target, move |outcome| {
+            outcome.expect("there is a message");
+            entry.add(format!("{name} was called"));
+        })
+        .map_err(Status::from)
+        .expect("registered");
+        ends.push((target.name().to_owned(), near, far));
+    }
+    // An outside thread never runs a callback, not even inside of a driver.
+    let (outside, told) = Channel::pair();
+    let entry = log.clone();
+    told.begin_read(&reader, move |_| entry.add("from outside")).map_err(Status::from).expect("registered");
+    writer.owner().enter(|| outside.write(Message::from_bytes(b"!"))).expect("written");
+    assert!(log.is_empty());
+    runtime.run_until_idle();
+    assert_eq!(log.take(), ["from outside"]);
+    // One of the targets has something queued, which must not be overtaken.
+    let entry = log.clone();
+    let queued = busy.handle();
+    let ends = Arc::new(ends);
+    let writing = Arc::clone(&ends);
+    writer
+        .post_task(move |_| {
+            let first = entry.clone();
+            queued.post_task(move |_| first.add("busy was first")).expect("accepted");
+            for (name, near, _) in writing.iter() {
+                near.write(Message::from_bytes(b"!")).expect("written");
+                entry.add(format!("wrote to {name}"));
+            }
+        })
+        .expect("accepted");
+    runtime.run_until_idle();
+    assert_eq!(
+        log.take(),
+        [
+            "reader was called",
+            "wrote to reader",
+            "parallel was called",
+            "wrote to parallel",
+            "wrote to blocking",
+            "wrote to busy",
+            "wrote to sibling",
+            "busy was first",
+            "busy was called",
+            "blocking was called",
+            "sibling was called",
+        ]
+    );
+    let deferred = |dispatcher: &Dispatcher| {
+        let dump = dispatcher.dump();
+        let reasons: Vec<_> =
+            dump.deferred.iter().filter(|(_, count)| *count > 0).map(|(reason, count)| (*reason, *count)).collect();
+        (dump.inlined, reasons)
+    };
+    assert_eq!(deferred(&reader), (1, vec![(Reason::OtherPool, 1)]));
+    assert_eq!(deferred(&parallel), (1, vec![]));
+    assert_eq!(deferred(&blocking), (0, vec![(Reason::AllowSyncCalls, 1)]));
+    assert_eq!(deferred(&busy), (0, vec![(Reason::Overtaking, 1)]));
+    assert_eq!(deferred(&sibling), (0, vec![(Reason::Reentrant, 1)]));
+    add_up(&runtime);
+}
+
+/// Promise 6: inline calls nest to a bounded depth; past it they are deferred, and nothing is lost.
+#[test]
+fn promise_6_inline_calls_nest_to_a_bounded_depth() {
+    let runtime = ForegroundRuntime::with(RuntimeBuilder::new().inline_depth(4)).expect("a foreground runtime");
+    let log = Log::new();
+    let chain: Vec<_> = (0..10)
+        .map(|nth| runtime.new_driver(format!("{nth}")).new_dispatcher(DispatcherBuilder::new()).expect("created"))
+        .collect();
+    let mut next: Option<Channel> = None;
+    let mut kept = Vec::new();
+    for (nth, dispatcher) in chain.iter().enumerate().rev() {
+        let (near, far) = Channel::pair();
+        let (entry, forward) = (log.clone(), next.take());
+        far.begin_read(dispatcher, move |_| {
+            entry.add(format!("enter {nth}"));
+            if let Some(forward) = forward {
+                forward.write(Message::from_bytes(b"!")).expect("written");
+            }
+            entry.add(format!("leave {nth}"));
+        })
+        .map_err(Status::from)
+        .expect("registered");
+        kept.push(far);
+        next = Some(near);
+    }
+    let first = next.expect("the chain has a beginning");
+    let start = runtime.new_driver("start").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    start.post_task(move |_| first.write(Message::from_bytes(b"!")).expect("written")).expect("accepted");
+    runtime.run_until_idle();
+    let order = log.take();
+    assert_eq!(order.len(), 20);
+    // The start is one deep, so three more are entered inside of it; the fourth is deferred.
+    assert_eq!(order[..6], ["enter 0", "enter 1", "enter 2", "leave 2", "leave 1", "leave 0"]);
+    assert_eq!(order[6], "enter 3");
 }
 
 /// Promise 7: a flood on one dispatcher delays another by one batch a turn.

@@ -8,39 +8,39 @@ use std::time::Duration;
 use fuchsine_dispatcher::{Runtime, RuntimeBuilder};
 
 /// After this long a test counts as hung. It is no measure of speed.
-pub const HANG: Duration = Duration::from_secs(60);
+pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// An ordered record of what happened.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Log::default()
     }
 
-    pub fn add(&self, entry: impl Into<String>) {
+    pub(crate) fn add(&self, entry: impl Into<String>) {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(entry.into());
     }
 
-    pub fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_empty()
     }
 }
 
 /// A runtime with this many threads.
 #[track_caller]
-pub fn pool_of(threads: usize) -> Runtime {
+pub(crate) fn pool_of(threads: usize) -> Runtime {
     RuntimeBuilder::new().threads(threads).build().expect("the system has threads")
 }
 
 /// Waits for one message, but not for ever.
 #[track_caller]
-pub fn within<T>(receiver: &Receiver<T>, what: &str) -> T {
+pub(crate) fn within<T>(receiver: &Receiver<T>, what: &str) -> T {
     match receiver.recv_timeout(HANG) {
         Ok(value) => value,
         Err(error) => panic!("{what} did not come: {error}"),
@@ -49,7 +49,7 @@ pub fn within<T>(receiver: &Receiver<T>, what: &str) -> T {
 
 /// The counters of a runtime that is at rest: they add up, and nothing is pending.
 #[track_caller]
-pub fn add_up(runtime: &Runtime) {
+pub(crate) fn add_up(runtime: &Runtime) {
     let counters = runtime.counters();
     assert!(counters.add_up(), "{counters:?}");
 }
