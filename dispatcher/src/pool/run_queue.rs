@@ -13,9 +13,9 @@ use crate::sync::{RwLock, thread_local};
 
 thread_local! {
     /// The pool that this thread belongs to, 0 for none.
-    static CURRENT_POOL: Cell<usize> = Cell::new(0);
+    static CURRENT_POOL: Cell<usize> = const { Cell::new(0) };
     /// The deque of this thread, if it is a thread of a pool.
-    static OWN: RefCell<Option<Worker<Task>>> = RefCell::new(None);
+    static OWN: RefCell<Option<Worker<Task>>> = const { RefCell::new(None) };
 }
 
 /// The pool that the calling thread belongs to, 0 for none.

@@ -55,11 +55,6 @@ impl Threads {
         self.base
     }
 
-    /// The most threads that the pool may have.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
-    }
-
     /// The number of threads that were started.
     pub(crate) fn started(&self) -> usize {
         self.counts.lock().started

@@ -41,7 +41,7 @@ impl Frame {
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<Frame>> = RefCell::new(Vec::new());
+    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only.

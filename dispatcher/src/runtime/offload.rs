@@ -190,15 +190,18 @@ impl DispatcherHandle {
         let handle = OffloadHandle { dispatcher: Arc::downgrade(inner), id };
         match inner.pool().lanes().submit(lane, Arc::new(ticket)) {
             Ok(()) => Ok(handle),
-            Err(error) => match inner.refuse_after_all(id).map(Callback::into_inner::<DoneFn<W, D, T>>) {
-                // A shutdown began meanwhile and tells the callback, so it was accepted after all.
-                None => Ok(handle),
-                Some(Ok(DoneFn { cell, done })) => match std::mem::replace(&mut *cell.lock(), Cell::Taken) {
-                    Cell::Waiting(work) => Err(PostError::with_status((work, done), Status::from(error))),
-                    Cell::Taken | Cell::Finished(_) => unreachable!("no worker saw the ticket"),
-                },
-                Some(Err(_)) => unreachable!("the callback is of the type that was stored a moment ago"),
-            },
+            Err(error) => {
+                let Some(erased) = inner.refuse_after_all(id) else {
+                    // A shutdown began meanwhile and tells the callback, so it was accepted after all.
+                    return Ok(handle);
+                };
+                let Ok(DoneFn { cell, done }) = erased.into_inner::<DoneFn<W, D, T>>() else {
+                    unreachable!("the callback is of the type that was stored a moment ago");
+                };
+                let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
+                let Cell::Waiting(work) = cell else { unreachable!("no worker saw the ticket") };
+                Err(PostError::with_status((work, done), Status::from(error)))
+            }
         }
     }
 }

@@ -47,10 +47,12 @@ pub(crate) trait Invoke: Send + 'static {
     fn invoke(self, outcome: Outcome);
 }
 
-/// Adapter for closures inside the crate that take the outcome as it is.
+/// Adapter for closures of tests that take the outcome as it is.
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct WithOutcome<F>(pub(crate) F);
 
+#[cfg(test)]
 impl<F: FnOnce(Outcome) + Send + 'static> Invoke for WithOutcome<F> {
     fn invoke(self, outcome: Outcome) {
         (self.0)(outcome);

@@ -13,7 +13,9 @@
 
 mod callback;
 
-pub(crate) use callback::{Callback, Invoke, Outcome, WithOutcome};
+#[cfg(test)]
+pub(crate) use callback::WithOutcome;
+pub(crate) use callback::{Callback, Invoke, Outcome};
 
 use std::panic::Location;
 
@@ -164,7 +166,6 @@ pub(crate) struct CallbackQueue {
     slots: Vec<Slot>,
     free: u32,
     len: usize,
-    wakes: usize,
     /// The generation of a slot that is made anew: above all that were ever used.
     first_generation: u64,
     lists: [List; STAGES],
@@ -176,7 +177,6 @@ impl CallbackQueue {
             slots: Vec::new(),
             free: NONE,
             len: 0,
-            wakes: 0,
             first_generation: 1,
             lists: [List { head: NONE, tail: NONE }; STAGES],
         }
@@ -185,9 +185,6 @@ impl CallbackQueue {
     /// Puts an operation at the end of the list of `stage`.
     pub(crate) fn insert(&mut self, entry: Entry, stage: Stage) -> OpId {
         self.len += 1;
-        if entry.kind == Kind::Wake {
-            self.wakes += 1;
-        }
         let index = if self.free == NONE {
             assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
             let generation = self.first_generation;
@@ -263,11 +260,6 @@ impl CallbackQueue {
         self.len
     }
 
-    /// How many wakes of futures are among them.
-    pub(crate) fn wakes(&self) -> usize {
-        self.wakes
-    }
-
     fn indexes(&self, stage: Stage) -> impl Iterator<Item = u32> + '_ {
         let first = self.lists[stage as usize].head;
         std::iter::successors((first != NONE).then_some(first), |&index| {
@@ -290,9 +282,6 @@ impl CallbackQueue {
         slot.next = free;
         self.free = index;
         self.len -= 1;
-        if entry.as_ref().is_some_and(|entry| entry.kind == Kind::Wake) {
-            self.wakes -= 1;
-        }
         self.shrink_when_empty();
         entry
     }
