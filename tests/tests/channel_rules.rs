@@ -80,10 +80,8 @@ fn a_second_registration_is_refused_with_its_handler() {
     let bench = Bench::new();
     bench.read_far();
     let log = bench.log.clone();
-    let refused = bench
-        .far
-        .begin_read(&bench.dispatcher, move |_| log.add("the refused handler"))
-        .expect_err("one is registered");
+    let refused =
+        bench.far.begin_read(&bench.dispatcher, move |_| log.add("the refused handler")).expect_err("one is registered");
     assert_eq!(refused.status(), Status::BadState);
     bench.near.write(Message::new()).expect("written");
     bench.runtime.run_until_idle();
