@@ -83,7 +83,8 @@ fn signals_in_quick_succession_lead_to_at_least_one_call() {
     run_one(|event_loop| {
         let handler = event_loop.signal(Signal::USR2.as_raw(), |event_loop, _| shutdown(event_loop)).unwrap();
         (0..3).for_each(|_| send(Signal::USR2));
-        event_loop.teardown(move |_| drop(handler)).unwrap();
+        // Never dropped: a signal that another thread takes late must not meet the default action.
+        std::mem::forget(handler);
     });
 }
 
