@@ -53,6 +53,8 @@ fn end(host: &Host, timeout: Duration) -> Exit {
     match host.stop(timeout) {
         Ok(summary) => {
             tell(&summary);
+            let stop_ms = milliseconds(summary.took());
+            tracing::info!(drivers = summary.drivers().len(), stop_ms, "all drivers have stopped");
             if summary.has_failed() { Exit::DriverFailed } else { Exit::Done }
         }
         Err(error) => {
@@ -103,11 +105,6 @@ fn tell(summary: &Summary) {
             "stopped"
         );
     }
-    tracing::info!(
-        drivers = summary.drivers().len(),
-        stop_ms = milliseconds(summary.took()),
-        "all drivers have stopped"
-    );
 }
 
 fn tell_stuck(error: &StopError) {

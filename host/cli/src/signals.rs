@@ -1,25 +1,38 @@
 //! SIGINT and SIGTERM, and the one place where the main thread waits.
 //!
-//! 1. The first signal sets a flag and writes a byte into a socket pair that the main thread reads from.
-//! 2. The second one finds the flag set and ends the process in the handler itself, so that it works whatever the
-//!    threads of the program are stuck in.
-//! 3. Others wake the main thread through the same pair ([`Bell`]).
+//! 1. A signal writes a byte into a socket pair. A thread of its own reads it and rings the bell that the main thread
+//!    waits for. That thread does nothing else, so nothing that blocks the others blocks it.
+//! 2. [`GRACE`] later it arms the handlers: the next signal ends the process in the handler itself, whatever the threads
+//!    of the program are stuck in.
+//!
+//! The grace is there because one request to stop may come as two signals: `timeout` sends one to the process and one to
+//! its group.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
+use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::{INTERRUPTED, TERMINATED};
 
-/// The signals, and what wakes the main thread.
+/// For how long further signals count as the same one.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// The signals, and what wakes the main thread. Dropping it gives the signals back.
 #[derive(Debug)]
 pub(crate) struct Signals {
     came: Arc<AtomicBool>,
     bell: UnixStream,
     ringer: Bell,
+    handlers: Vec<SigId>,
+    /// Of what the handlers write into; the thread ends when it is closed.
+    written: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// Wakes the main thread. Clones ring the same bell.
@@ -29,17 +42,23 @@ pub(crate) struct Bell(Arc<UnixStream>);
 impl Signals {
     /// Takes the signals over.
     pub(crate) fn install() -> io::Result<Signals> {
-        let came = Arc::new(AtomicBool::new(false));
+        let (came, armed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (bell, ringer) = UnixStream::pair()?;
         // A bell that has rung often enough to fill the pair need not ring again.
         ringer.set_nonblocking(true)?;
+        let ringer = Bell(Arc::new(ringer));
+        let (read, written) = UnixStream::pair()?;
+        let mut signals = Signals { came, bell, ringer, handlers: Vec::new(), written: None, thread: None };
         for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
-            // In this order: the first signal finds the flag unset, then sets it.
-            signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&came))?;
-            signal_hook::flag::register(signal, Arc::clone(&came))?;
-            signal_hook::low_level::pipe::register(signal, ringer.try_clone()?)?;
+            let armed = Arc::clone(&armed);
+            signals.handlers.push(signal_hook::flag::register_conditional_shutdown(signal, code, armed)?);
+            signals.handlers.push(signal_hook::low_level::pipe::register(signal, written.try_clone()?)?);
         }
-        Ok(Signals { came, bell, ringer: Bell(Arc::new(ringer)) })
+        let (came, ringer) = (Arc::clone(&signals.came), signals.ringer.clone());
+        let listen = move || listen(read, &came, &ringer, &armed);
+        signals.thread = Some(std::thread::Builder::new().name("signals".into()).spawn(listen)?);
+        signals.written = Some(written);
+        Ok(signals)
     }
 
     /// What wakes [`wait`](Signals::wait).
@@ -49,18 +68,55 @@ impl Signals {
 
     /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
-        self.came.load(Ordering::SeqCst)
+        // ORDERING: Acquire, pairs with the Release in `listen`; nothing is published, but it costs nothing here.
+        self.came.load(Ordering::Acquire)
     }
 
     /// Sleeps until a signal comes or the bell rings. What has happened since the last call is not slept over.
     pub(crate) fn wait(&mut self) {
-        let mut rings = [0; 64];
-        loop {
-            match self.bell.read(&mut rings) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The writing end is ours and lives as long as we do, so there is neither an end nor an error.
-                _ => return,
-            }
+        // The ringing end is ours and lives as long as we do, so there is neither an end nor an error.
+        let _ = read_some(&mut self.bell);
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for handler in self.handlers.drain(..) {
+            signal_hook::low_level::unregister(handler);
+        }
+        // The handlers' ends are closed with them; with this one the thread reads the end.
+        if let Some(written) = self.written.take() {
+            let _ = written.shutdown(std::net::Shutdown::Both);
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread of the signals.
+fn listen(mut read: UnixStream, came: &AtomicBool, bell: &Bell, armed: &AtomicBool) {
+    if !matches!(read_some(&mut read), Ok(1..)) {
+        return;
+    }
+    // ORDERING: Release, pairs with the Acquire in `came`.
+    came.store(true, Ordering::Release);
+    bell.ring();
+    if read.set_read_timeout(Some(GRACE)).is_ok() {
+        // Until the time is up; more signals or the end of the program make it shorter, which does no harm.
+        let began = std::time::Instant::now();
+        while began.elapsed() < GRACE && matches!(read_some(&mut read), Ok(1..)) {}
+    }
+    // ORDERING: Release; the handler reads it by a load of its own and needs nothing else.
+    armed.store(true, Ordering::Release);
+}
+
+fn read_some(from: &mut UnixStream) -> io::Result<usize> {
+    let mut bytes = [0; 64];
+    loop {
+        match from.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
         }
     }
 }
@@ -78,14 +134,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bell_wakes_and_a_signal_is_remembered() {
+    fn the_bell_wakes_a_signal_is_remembered_and_two_at_once_are_one() {
         let mut signals = Signals::install().unwrap();
-        for _ in 0..1_000_000 {
+        for _ in 0..100_000 {
             // More often than the pair has room for: it must not block.
             signals.bell().ring();
         }
         signals.wait();
         assert!(!signals.came());
+        // A second one that counted as such would end this process.
+        signal_hook::low_level::raise(SIGTERM).unwrap();
         signal_hook::low_level::raise(SIGTERM).unwrap();
         while !signals.came() {
             signals.wait();

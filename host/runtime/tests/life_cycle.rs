@@ -334,3 +334,61 @@ fn a_host_that_is_dropped_still_comes_to_its_orderly_end() {
     assert_eq!(events.recv_timeout(HANG_LIMIT), Ok(HostEvent::Stopped));
     assert_eq!(journal(book), ["disk start", "disk prepare_stop", "disk stop", "disk dropped"]);
 }
+
+/// A small generator, so that every run does the same.
+struct Seeded(u64);
+
+impl Seeded {
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        // Marsaglia's xorshift.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        from[(self.0 % from.len() as u64) as usize]
+    }
+}
+
+#[test]
+fn whatever_drivers_do_the_host_comes_to_its_end_with_every_hook_called_at_most_once() {
+    for seed in 1..=40_u64 {
+        for world in worlds() {
+            let mut random = Seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let book = world.journal(&format!("random {seed}"));
+            let hook = ["ok", "ok", "ok", "later", "later", "fail", "panic"];
+            let mut config = |child: &str| -> &'static str {
+                let (start, prepare, stop) = (random.pick(&hook), random.pick(&hook), random.pick(&hook));
+                let then = random.pick(&["", "", "panic", "fail", "late"]);
+                let text =
+                    format!("start = {start:?}\nprepare = {prepare:?}\nstop = {stop:?}\nthen = {then:?}\n{child}");
+                Box::leak(text.into_boxed_str())
+            };
+            let parts = [
+                Part("a", None, config("child = \"x\"")),
+                Part("b", None, config("child = \"y\"")),
+                Part("c", None, config("")),
+                Part("x", Some("x"), config("child = \"z\"")),
+                Part("y", Some("y"), config("")),
+                Part("z", Some("z"), config("")),
+            ];
+            let host = world.host(&book, &parts);
+            match random.pick(&[0, 1, 2]) {
+                0 => {}
+                1 => world.settle(),
+                _ => drop(world.started(&host)),
+            }
+            world.stop(&host);
+            let lines = journal(&book);
+            let mut once = lines.clone();
+            once.sort();
+            once.dedup();
+            assert_eq!(once.len(), lines.len(), "seed {seed}: something happened twice: {lines:?}");
+            let at = |line: String| lines.iter().position(|found| *found == line);
+            for (child, parent) in [("x", "a"), ("z", "x"), ("y", "b")] {
+                let stopped = at(format!("{parent} prepare_stop"));
+                if let (Some(dropped), Some(stopped)) = (at(format!("{child} dropped")), stopped) {
+                    assert!(dropped < stopped, "seed {seed}: {parent} stopped before {child}: {lines:?}");
+                }
+            }
+        }
+    }
+}

@@ -92,6 +92,10 @@ pub(super) unsafe extern "C" fn log(
     fields: *const Property,
     count: usize,
 ) {
+    let level = level(number);
+    if level > tracing::level_filters::LevelFilter::current() {
+        return;
+    }
     // SAFETY: the caller holds the context, and lends the strings for the call.
     let (instance, target, message) = unsafe { (instance(pointer), target.to_text(), message.to_text()) };
     let fields = match count {
@@ -103,7 +107,7 @@ pub(super) unsafe extern "C" fn log(
     let fields: Vec<(String, String)> =
         fields.iter().map(|field| unsafe { (field.key.to_text(), field.value.to_text()) }).collect();
     let fields: Vec<(&str, &str)> = fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    log::write(Origin { driver: &instance.name, target: &target }, level(number), &message, &fields);
+    log::write(Origin { driver: &instance.name, target: &target }, level, &message, &fields);
 }
 
 pub(super) unsafe extern "C" fn log_enabled(pointer: *const RawContext, number: u32, target: Str) -> u32 {
