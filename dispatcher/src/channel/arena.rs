@@ -27,7 +27,7 @@ use std::slice;
 
 use crate::status::Status;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// How the ranges of [`Arena::allocate`] are aligned.
 const ALIGN: usize = 16;
@@ -58,14 +58,14 @@ impl Block {
         Block { start, capacity, used: AtomicUsize::new(0), initialised: AtomicUsize::new(initialised) }
     }
 
-    /// Claims a range; `None` when the rest is too short.
+    /// Claims a range; `None` when the rest is too short. `align` is a power of two.
     fn claim(&self, len: usize, align: usize) -> Option<NonNull<u8>> {
         let start = self.start.addr().get();
         // ORDERING: claiming needs atomicity only; what a range holds is nobody else's, and blocks are published by
         // `Header::current`.
         let mut used = self.used.load(Ordering::Relaxed);
         let offset = loop {
-            let offset = (start + used).checked_next_multiple_of(align)? - start;
+            let offset = ((start + used).checked_add(align - 1)? & !(align - 1)) - start;
             let end = offset.checked_add(len)?;
             if end > self.capacity {
                 return None;
@@ -95,8 +95,12 @@ impl Block {
 
     /// Starts anew. The caller holds the only reference to the arena.
     fn reset(&self) {
-        let used = self.used.swap(0, Ordering::Relaxed);
-        self.initialised.fetch_max(used, Ordering::Relaxed);
+        // ORDERING: Relaxed, and no read-modify-write: there is no other thread.
+        let used = self.used.load(Ordering::Relaxed);
+        if used > self.initialised.load(Ordering::Relaxed) {
+            self.initialised.store(used, Ordering::Relaxed);
+        }
+        self.used.store(0, Ordering::Relaxed);
     }
 
     /// The layout of a further block, and where its bytes begin.
@@ -142,6 +146,8 @@ struct Header {
     tag: [u8; 4],
     /// The block from which ranges are claimed.
     current: AtomicPtr<Block>,
+    /// Whether `growth` may hold anything. Written under its lock, and by a sole owner.
+    has_grown: AtomicBool,
     growth: Mutex<Growth>,
     /// The block right behind this header.
     first: Block,
@@ -235,6 +241,7 @@ impl Arena {
                 references: AtomicUsize::new(1),
                 tag,
                 current: AtomicPtr::new(ptr::null_mut()),
+                has_grown: AtomicBool::new(false),
                 growth: Mutex::new(Growth { blocks: Vec::new() }),
                 first: Block::new(start, capacity, cleared),
             });
@@ -335,36 +342,10 @@ impl Arena {
         if self.header().references.load(Ordering::Acquire) != 1 {
             return false;
         }
-        let header = self.header();
-        header.first.reset();
-        let mut current = self.first();
-        let mut growth = header.growth.lock();
-        if !growth.blocks.is_empty() {
-            // SAFETY: the blocks of the list live as long as the arena (invariant).
-            let capacity = |block: &NonNull<Block>| unsafe { block.as_ref() }.capacity;
-            let kept = growth
-                .blocks
-                .iter()
-                .copied()
-                .filter(|block| (header.first.capacity + 1..=LARGEST_KEPT).contains(&capacity(block)))
-                .max_by_key(capacity);
-            growth.blocks.retain(|&block| {
-                let keep = Some(block) == kept;
-                if !keep {
-                    // SAFETY: the block leaves the list here and is not `current`, which is set below; there is no
-                    // other reference to the arena, hence no buffer.
-                    unsafe { Block::free(block) };
-                }
-                keep
-            });
-            if let Some(kept) = kept {
-                // SAFETY: the kept block is alive.
-                unsafe { kept.as_ref() }.reset();
-                current = kept.as_ptr();
-            }
+        self.header().first.reset();
+        if self.header().has_grown.load(Ordering::Relaxed) {
+            self.shrink();
         }
-        drop(growth);
-        header.current.store(current, Ordering::Relaxed);
         true
     }
 
@@ -412,11 +393,41 @@ impl Arena {
         let address = block.addr();
         let at = growth.blocks.partition_point(|other| other.addr() < address);
         growth.blocks.insert(at, block);
+        header.has_grown.store(true, Ordering::Relaxed);
         if is_standard {
             // ORDERING: Release, pairs with the Acquire in `allocate_raw`; publishes the block.
             header.current.store(block.as_ptr(), Ordering::Release);
         }
         range.ok_or(Status::NoMemory)
+    }
+
+    /// Gives all further blocks back but the largest that may be kept. There is no other reference to the arena.
+    #[cold]
+    fn shrink(&mut self) {
+        let header = self.header();
+        let mut growth = header.growth.lock();
+        // SAFETY: the blocks of the list live as long as the arena (invariant).
+        let capacity = |block: &NonNull<Block>| unsafe { block.as_ref() }.capacity;
+        let kept = growth
+            .blocks
+            .iter()
+            .copied()
+            .filter(|block| (header.first.capacity + 1..=LARGEST_KEPT).contains(&capacity(block)))
+            .max_by_key(capacity);
+        let current = kept.map_or(self.first(), NonNull::as_ptr);
+        header.current.store(current, Ordering::Relaxed);
+        // SAFETY: `current` is one of the blocks, all of which are alive.
+        unsafe { &*current }.reset();
+        growth.blocks.retain(|&block| {
+            let keep = Some(block) == kept;
+            if !keep {
+                // SAFETY: the block leaves the list here and is not `current`; there is no other reference to the
+                // arena, hence no buffer.
+                unsafe { Block::free(block) };
+            }
+            keep
+        });
+        header.has_grown.store(kept.is_some(), Ordering::Relaxed);
     }
 
     /// Frees everything.

@@ -4,9 +4,10 @@ use std::fmt;
 use std::task::{Poll, Waker};
 
 use super::channel_read::Registered;
-use super::error::{ReadError, WriteError};
+use super::error::WriteError;
+use super::limits::Limits;
 use super::message::{Handle, Message};
-use super::pair::{Closed, Limits, Pair, Side};
+use super::pair::{Closed, Pair, ReadError, Side};
 use super::teardown;
 use crate::status::Status;
 use crate::sync::Arc;

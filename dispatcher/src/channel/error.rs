@@ -66,33 +66,6 @@ impl<M> From<WriteError<M>> for Status {
     }
 }
 
-/// There was nothing to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ReadError {
-    /// No message is queued at this moment.
-    #[error("no message is queued; register a read to be told of the next one")]
-    ShouldWait,
-    /// No message is queued and none will come: the other end is closed.
-    #[error("no message is queued and the other end is closed")]
-    PeerClosed,
-}
-
-impl ReadError {
-    /// The condition as a status.
-    pub fn status(self) -> Status {
-        match self {
-            ReadError::ShouldWait => Status::ShouldWait,
-            ReadError::PeerClosed => Status::PeerClosed,
-        }
-    }
-}
-
-impl From<ReadError> for Status {
-    fn from(error: ReadError) -> Status {
-        error.status()
-    }
-}
-
 /// A read was not registered. The handler is inside, uncalled.
 pub struct BeginReadError<F> {
     status: Status,

@@ -10,7 +10,7 @@
 //! | `pair` | the state machine of the two ends |
 //! | `channel`, `channel_read` | an end; its registered reads |
 //! | `teardown` | the destruction of what nobody read |
-//! | `error` | what comes back |
+//! | `limits`, `error` | how much may wait; what comes back |
 //!
 //! # Locks
 //! A pair has one lock. Under it a dispatcher's lock may be taken, to accept a read or to take one back, never the other
@@ -18,14 +18,22 @@
 
 #[cfg(not(any(loom, shuttle)))]
 mod arena;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod arena_tests;
 #[cfg(not(any(loom, shuttle)))]
 #[expect(clippy::module_inception, reason = "the end of a channel is called as the layer is")]
 mod channel;
 #[cfg(not(any(loom, shuttle)))]
 mod channel_read;
+#[cfg(not(any(loom, shuttle)))]
 mod error;
+mod limits;
+#[cfg(all(test, loom))]
+mod loom_pair;
 #[cfg(not(any(loom, shuttle)))]
 mod message;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod message_tests;
 mod pair;
 #[cfg(not(any(loom, shuttle)))]
 mod teardown;
@@ -35,8 +43,8 @@ pub use arena::{Arena, Buffer};
 #[cfg(not(any(loom, shuttle)))]
 pub use channel::Channel;
 #[cfg(not(any(loom, shuttle)))]
-pub use error::{BeginReadError, ReadError, WriteError};
+pub use error::{BeginReadError, WriteError};
+pub use limits::Limits;
 #[cfg(not(any(loom, shuttle)))]
 pub use message::{Handle, Message, Value};
-#[cfg(not(any(loom, shuttle)))]
-pub use pair::Limits;
+pub use pair::ReadError;

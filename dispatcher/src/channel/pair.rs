@@ -26,10 +26,37 @@
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
-use super::error::ReadError;
+use super::limits::Limits;
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
+
+/// There was nothing to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum ReadError {
+    /// No message is queued at this moment.
+    #[error("no message is queued; register a read to be told of the next one")]
+    ShouldWait,
+    /// No message is queued and none will come: the other end is closed.
+    #[error("no message is queued and the other end is closed")]
+    PeerClosed,
+}
+
+impl ReadError {
+    /// The condition as a status.
+    pub fn status(self) -> Status {
+        match self {
+            ReadError::ShouldWait => Status::ShouldWait,
+            ReadError::PeerClosed => Status::PeerClosed,
+        }
+    }
+}
+
+impl From<ReadError> for Status {
+    fn from(error: ReadError) -> Status {
+        error.status()
+    }
+}
 
 /// What a channel asks of its messages.
 pub(crate) trait Queued {
@@ -101,45 +128,6 @@ impl Side {
     }
 }
 
-/// How much may wait in each direction of a channel.
-///
-/// The default is no limit. A limit is told to the writer, as [`Status::ShouldWait`]; a message that finds the queue
-/// empty is always taken, so that one beyond the limit of bytes can pass at all.
-///
-/// # Examples
-/// ```
-/// use fuchsine_dispatcher::{Channel, Limits, Message, Status};
-///
-/// let (writer, _reader) = Channel::pair_with(Limits::default().messages(1));
-/// writer.write(Message::new())?;
-/// let refused = writer.write(Message::new()).expect_err("the queue is full");
-/// assert_eq!(refused.status(), Status::ShouldWait);
-/// # Ok::<(), Status>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    messages: usize,
-    bytes: usize,
-}
-
-impl Limits {
-    /// At most so many messages.
-    pub const fn messages(self, messages: usize) -> Self {
-        Limits { messages, ..self }
-    }
-
-    /// At most so many bytes.
-    pub const fn bytes(self, bytes: usize) -> Self {
-        Limits { bytes, ..self }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { messages: usize::MAX, bytes: usize::MAX }
-    }
-}
-
 #[derive(Debug)]
 enum Reading<R> {
     Idle,
@@ -206,7 +194,7 @@ impl<M: Queued, R: ReadOp> Pair<M, R> {
             return Err((Status::PeerClosed, message));
         }
         let bytes = message.byte_len();
-        if !reader.has_room_for(bytes, limits) {
+        if !limits.allow(reader.queue.len(), reader.bytes, bytes) {
             return Err((Status::ShouldWait, message));
         }
         reader.bytes += bytes;
@@ -375,10 +363,6 @@ impl<M: Queued, R> State<M, R> {
 impl<M, R> End<M, R> {
     fn new() -> Self {
         End { is_open: true, queue: VecDeque::new(), bytes: 0, reading: Reading::Idle, generation: 0 }
-    }
-
-    fn has_room_for(&self, bytes: usize, limits: Limits) -> bool {
-        self.queue.is_empty() || self.queue.len() < limits.messages && bytes <= limits.bytes.saturating_sub(self.bytes)
     }
 
     fn unregister(&mut self) -> Option<R> {
