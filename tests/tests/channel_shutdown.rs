@@ -138,10 +138,7 @@ fn a_canceled_handler_takes_other_reads_back_and_registers_none() {
         .expect("registered");
     bench.read(&second.1, "second");
     bench.shut_down();
-    assert_eq!(
-        bench.log.take(),
-        ["first Err(Canceled)", "the other: Ok(())", "again: unavailable", "observer"]
-    );
+    assert_eq!(bench.log.take(), ["first Err(Canceled)", "the other: Ok(())", "again: unavailable", "observer"]);
     let counters = bench.dispatcher.counters();
     assert_eq!((counters.accepted, counters.canceled, counters.taken_back, counters.pending), (2, 1, 1, 0));
     add_up(&bench.runtime);
@@ -227,7 +224,8 @@ fn a_thousand_peers_write_while_the_dispatcher_shuts_down() {
     for round in 0..4 {
         let runtime = pool_of(2);
         let (shut, is_shut) = channel();
-        let builder = DispatcherBuilder::new().name("readers").shutdown_observer(move || shut.send(()).expect("waited"));
+        let builder =
+            DispatcherBuilder::new().name("readers").shutdown_observer(move || shut.send(()).expect("waited"));
         let builder = if round % 2 == 0 { builder } else { builder.unsynchronized() };
         let readers = runtime.new_driver("readers").new_dispatcher(builder).expect("created");
         let writers =

@@ -1,0 +1,97 @@
+//! Goal: an exchange of requests and replies that uses its memory again asks the allocator for nothing.
+//! Method: the same exchange with few and with many rounds allocates equally often. All of it is done by one thread, whose
+//! allocations are counted.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Waker};
+
+use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Message, Runtime};
+
+const LEN: usize = 64;
+
+#[track_caller]
+fn dispatcher(runtime: &Runtime, name: &str) -> Dispatcher {
+    runtime.new_driver(name).new_dispatcher(DispatcherBuilder::new().name(name)).expect("created")
+}
+
+/// Answers every message, in its own memory.
+fn serve(end: Arc<Channel>, home: DispatcherHandle) {
+    let again = (Arc::clone(&end), home.clone());
+    let registered = end.begin_read(&home, move |outcome| {
+        let (end, home) = again;
+        while let Ok(request) = end.try_read() {
+            // A client that has gone needs no answer.
+            let _ = end.write(request.recycle(LEN));
+        }
+        if outcome.is_ok() {
+            serve(end, home);
+        }
+    });
+    // Refused when the client has gone, which ends it.
+    drop(registered);
+}
+
+/// How often the thread allocates while a client asks so many times, each time answered inline.
+fn inline_exchange(rounds: u32) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    serve(Arc::new(far), server.handle());
+    let (sender, counted) = channel();
+    let asking = move |_| {
+        let mut message = Message::with_len(LEN);
+        let allocations = allocation_counter::measure(|| {
+            for _ in 0..rounds {
+                near.write(std::mem::take(&mut message)).expect("the server is there");
+                message = near.try_read().expect("it has answered").recycle(LEN);
+            }
+        });
+        sender.send(allocations.count_total).expect("the test waits");
+    };
+    client.post_task(asking).expect("accepted");
+    runtime.run_until_idle();
+    counted.recv().expect("it was counted")
+}
+
+/// The same where both sides are futures, polled in turn by hand: waking is their executor's business.
+fn exchange_of_futures(rounds: u32) -> u64 {
+    let (near, far) = Channel::pair();
+    let mut serving = pin!(async move {
+        while let Ok(request) = far.read().await {
+            if far.write(request.recycle(LEN)).is_err() {
+                break;
+            }
+        }
+    });
+    let mut asking = pin!(async move {
+        let mut message = Message::with_len(LEN);
+        for _ in 0..rounds {
+            near.write(message).expect("the server is there");
+            message = near.read().await.expect("an answer").recycle(LEN);
+        }
+    });
+    let mut cx = Context::from_waker(Waker::noop());
+    let counted = allocation_counter::measure(|| {
+        while asking.as_mut().poll(&mut cx).is_pending() {
+            assert!(serving.as_mut().poll(&mut cx).is_pending(), "the client has not gone");
+        }
+    });
+    counted.count_total
+}
+
+#[test]
+fn an_exchange_that_is_answered_inline_allocates_nothing_however_long_it_is() {
+    // The first run pays for what is made once a thread.
+    inline_exchange(5);
+    assert_eq!(inline_exchange(10), inline_exchange(2_000));
+}
+
+#[test]
+fn an_exchange_of_futures_allocates_nothing_however_long_it_is() {
+    exchange_of_futures(5);
+    assert_eq!(exchange_of_futures(10), exchange_of_futures(2_000));
+}
