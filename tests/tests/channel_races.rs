@@ -310,7 +310,7 @@ fn drivers_that_write_to_each_other_go_down_one_by_one() {
     const ROUNDS: usize = 30;
     for _ in 0..ROUNDS {
         let runtime = pool_of(2);
-        let drivers: Vec<_> = (0..DRIVERS).map(|n| runtime.new_driver(&format!("driver {n}"))).collect();
+        let drivers: Vec<_> = (0..DRIVERS).map(|n| runtime.new_driver(format!("driver {n}"))).collect();
         let homes: Vec<_> = drivers
             .iter()
             .map(|driver| driver.new_dispatcher(DispatcherBuilder::new().name("home")).expect("created").release())
