@@ -335,6 +335,40 @@ fn a_host_that_is_dropped_still_comes_to_its_orderly_end() {
     assert_eq!(journal(book), ["disk start", "disk prepare_stop", "disk stop", "disk dropped"]);
 }
 
+/// Five drivers on a runtime whose pool has so many threads, and may have `extra` more for callbacks that block.
+fn stop_with_extra_threads(extra: usize) -> (fuchsine_host::Summary, Vec<String>) {
+    let book = format!("extra threads: {extra}");
+    let parts = ["a", "b", "c", "d", "e"].map(|name| Part(name, None, "stop = \"later\""));
+    let plan = Manifest::parse(Source::named("test", common::manifest(&book, &parts)))
+        .unwrap()
+        .plan(&Registry::new([common::entry()]).unwrap())
+        .unwrap();
+    let runtime = fuchsine_dispatcher::RuntimeBuilder::new().threads(2).thread_limit(2 + extra).build().unwrap();
+    let host = fuchsine_host::Host::builder(plan).runtime(runtime.clone()).build().unwrap();
+    host.start();
+    host.wait_started(HANG_LIMIT).unwrap();
+    let summary = World::Threads.stop(&host);
+    runtime.shutdown(HANG_LIMIT).unwrap();
+    (summary, journal(&book))
+}
+
+#[test]
+fn stops_that_find_no_thread_to_block_on_wait_for_each_other() {
+    let (summary, lines) = stop_with_extra_threads(1);
+    assert_eq!(failures(&summary), []);
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" stop")).count(), 5, "{lines:?}");
+}
+
+#[test]
+fn a_stop_that_can_never_have_a_thread_is_told_as_a_failure_and_the_driver_is_dropped() {
+    let (summary, lines) = stop_with_extra_threads(0);
+    assert_eq!(failures(&summary).len(), 5);
+    let (_, why) = failures(&summary)[0];
+    assert!(why.starts_with("did not stop well: its stop was not called: cannot create the dispatcher"), "{why}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" stop")).count(), 0, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" dropped")).count(), 5, "{lines:?}");
+}
+
 /// A small generator, so that every run does the same.
 struct Seeded(u64);
 

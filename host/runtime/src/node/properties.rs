@@ -1,19 +1,19 @@
 //! Properties of nodes, and the rule by which a driver asks for some.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-/// The properties of one node: names and values, both text.
+/// The properties of one node: names and values, both text, in the order in which they were given. A name stands once;
+/// the last value counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Properties(BTreeMap<String, String>);
+pub struct Properties(Vec<(String, String)>);
 
 impl Properties {
     /// The value of a property.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// All properties by name.
+    /// All properties.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -25,13 +25,23 @@ impl Properties {
 
     /// Adds a property unless there is one of that name already.
     pub(crate) fn add_default(&mut self, name: &str, value: &str) {
-        self.0.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        if self.get(name).is_none() {
+            self.0.push((name.to_owned(), value.to_owned()));
+        }
     }
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Properties {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(properties: I) -> Self {
-        Properties(properties.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let mut all = Properties::default();
+        for (name, value) in properties {
+            let (name, value) = (name.into(), value.into());
+            match all.0.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None => all.0.push((name, value)),
+            }
+        }
+        all
     }
 }
 
@@ -85,6 +95,12 @@ mod tests {
     fn an_empty_rule_matches_no_node() {
         assert!(!BindRule::default().matches(&node()));
         assert!(!BindRule::default().matches(&Properties::default()));
+    }
+
+    #[test]
+    fn properties_keep_their_order_and_the_last_value_of_a_name_counts() {
+        let properties = Properties::from_iter([("z", "1"), ("a", "2"), ("z", "3")]);
+        assert_eq!(properties.iter().collect::<Vec<_>>(), [("z", "3"), ("a", "2")]);
     }
 
     #[test]
