@@ -146,7 +146,7 @@ impl DispatcherHandle {
 
     /// The simulated network of its runtime; `None` where descriptors are real.
     #[cfg(feature = "testing")]
-    pub fn sim_net(&self) -> Option<crate::testing::sim::Net> {
+    pub fn sim_net(&self) -> Option<crate::sys::sim::Net> {
         self.0.owner().runtime().sim_net().cloned()
     }
 

@@ -251,7 +251,7 @@ impl Runtime {
 
     /// The simulated network of a foreground runtime; `None` where descriptors are real.
     #[cfg(feature = "testing")]
-    pub fn sim_net(&self) -> Option<crate::testing::sim::Net> {
+    pub fn sim_net(&self) -> Option<crate::sys::sim::Net> {
         self.inner().sim_net().cloned()
     }
 
