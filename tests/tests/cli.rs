@@ -12,8 +12,8 @@ use std::{
 
 use fuchsine_tests::{
     host::{self, Host, bare_command},
-    nbd::Client,
-    process::{Finished, HANG_LIMIT, Process, run},
+    nbd::{CMD_READ, Client, request},
+    process::{Finished, HANG_LIMIT, Process, eventually, run},
     summary::Summary,
 };
 use rustix::process::Signal;
@@ -25,6 +25,8 @@ const DRIVER_FAILED: i32 = 1;
 const USAGE: i32 = 2;
 /// Exit code: the configuration is invalid.
 const CONFIG: i32 = 4;
+/// Exit code: the stop deadline passed.
+const STOP_DEADLINE: i32 = 6;
 
 fn fuchsine(arguments: &[&str]) -> Finished {
     run(bare_command().args(arguments))
@@ -239,6 +241,46 @@ fn what_was_written_is_in_the_image_after_a_stop_and_there_again_at_the_next_sta
     let names: Vec<_> =
         fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(names, ["disk.img"], "no temporary file is left");
+}
+
+#[test]
+fn a_driver_that_cannot_save_at_the_stop_exits_with_1_and_says_what_is_lost() {
+    let folder = TempDir::new().expect("a folder");
+    let image = folder.path().join("disk.img");
+    let setting = format!("ramdisk.image={}", image.display());
+    let host = Host::on_free_port(&["ramdisk.size=1MiB", &setting]);
+    folder.close().expect("the folder can be deleted");
+    host.signal(Signal::TERM);
+    let finished = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED);
+    let told = finished.stderr.lines().any(|line| line.contains("ramdisk") && line.contains("disk.img"));
+    assert!(told, "no line about the image:\n{}", finished.stderr);
+    // The others were stopped in order all the same.
+    assert_eq!(Summary::parse(&finished.stderr).names(), ["nbd", "ramdisk"]);
+}
+
+#[test]
+fn a_stop_that_takes_longer_than_it_may_exits_with_6_and_names_who_is_stuck() {
+    let manifest = ManifestFile::new(&format!("[host]\nstop_timeout_ms = 1\n{GOOD}"));
+    let host = Host::start_command(host::command().arg(manifest.path()));
+    // A client that does not read: the driver gives it half a second to take its replies.
+    let mut deaf = Client::connect(&host.address()).expect("the host serves");
+    deaf.stream().set_nonblocking(true).expect("a socket can be made so");
+    let requests: Vec<u8> = (0..1000).flat_map(|cookie| request(CMD_READ, 0, cookie, 0, 1 << 20)).collect();
+    let mut sent = 0;
+    eventually("the connection is full", || match deaf.stream().write(&requests[sent % requests.len()..]) {
+        Ok(count) => {
+            sent += count;
+            false
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+            true
+        }
+    });
+    host.signal(Signal::TERM);
+    let finished = host.wait(HANG_LIMIT).expect_code(STOP_DEADLINE);
+    let told = finished.stderr.lines().any(|line| line.contains("ERROR") && line.contains("nbd"));
+    assert!(told, "nobody is named:\n{}", finished.stderr);
 }
 
 #[test]
