@@ -42,7 +42,9 @@ async fn run(server: &Server, stream: &Stream, seat: &mut Seat) -> Result<End, E
     let channel = until_stop(seat, server.node.connect("block")).await?.map_err(End::DeviceGone)?;
     let session = Session::new(server.export.clone(), server.limits, &server.budget);
     let patience = Patience::new(server.timeouts, Instant::now());
-    Ok(Transmission::new(stream, seat, Device::new(channel), session, patience, first).run().await)
+    // Boxed: a connection that never gets here, of which there may be thousands, shall not carry the room for it.
+    let transmission = Transmission::new(stream, seat, Device::new(channel), session, patience, first);
+    Ok(Box::pin(transmission.run()).await)
 }
 
 /// The future's output, unless the server stops first.
