@@ -352,6 +352,20 @@ fn each_relative_link_of_a_page_leads_to_a_file() {
 }
 
 #[test]
+fn each_path_that_the_architecture_page_names_exists() {
+    let page = file("docs/ARCHITECTURE.md").text;
+    let named: Vec<&str> = page.split('`').skip(1).step_by(2).filter(|word| word.contains('/')).collect();
+    assert!(named.len() > 20, "the page was read: {named:?}");
+    let root = source::root();
+    let missing: Vec<String> = named
+        .iter()
+        .filter(|path| !root.join(path).exists() && !root.join("dispatcher/src").join(path).exists())
+        .map(|path| (*path).to_owned())
+        .collect();
+    expect_none(&missing, "paths of docs/ARCHITECTURE.md that are not there");
+}
+
+#[test]
 fn the_readme_gives_the_two_commands_and_the_real_minimum_of_rust() {
     let readme = file("README.md").text;
     let lines: Vec<&str> = readme.lines().collect();
