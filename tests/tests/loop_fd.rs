@@ -170,7 +170,7 @@ fn a_wait_for_each_time_whose_descriptor_cannot_be_waited_on_any_more_ends_with_
             if calls == 1 {
                 entries.add("readable");
                 // Closes the socket and puts a regular file under its number, in one step.
-                rustix::io::dup2(tempfile::tempfile().unwrap(), &mut *replaced.borrow_mut()).unwrap();
+                rustix::io::dup2(tempfile::tempfile().unwrap(), &mut replaced.borrow_mut()).unwrap();
             } else {
                 assert!(ready.is_error() && ready.is_hangup());
                 entries.add("lost");
