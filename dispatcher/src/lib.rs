@@ -27,7 +27,7 @@ pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
 #[cfg(not(loom))]
 pub use executor::{Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, sleep, sleep_until, timeout};
 #[cfg(not(any(loom, shuttle)))]
-pub use executor::{Read, Ready, ready};
+pub use executor::{ChannelRead, Ready, ready};
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::WaitHandle;
 #[cfg(not(loom))]

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use common::{HANG, add_up, pool_of, within};
@@ -201,6 +201,58 @@ fn each_registration_ends_once_whatever_is_done_to_it() {
         assert_eq!(counters.pending, 0);
         end(&runtime);
     }
+}
+
+/// R36: on an unsynchronized dispatcher a handler that registers again may be joined by the next one; the end cannot be
+/// sent until the last of them has returned.
+#[test]
+fn handlers_of_one_end_overlap_on_an_unsynchronized_dispatcher_and_each_keeps_the_end_from_being_sent() {
+    let runtime = pool_of(2);
+    let home = dispatcher(&runtime, "reader", DispatcherBuilder::new().unsynchronized());
+    let (near, far) = Channel::pair();
+    let slot = Arc::new(Mutex::new(Some(far)));
+    let (inside, is_inside) = channel();
+    let (done, is_done) = channel();
+    let mut releases = Vec::new();
+    for name in ["first", "second"] {
+        let (release, released) = channel::<()>();
+        releases.push(release);
+        let (inside, done) = (inside.clone(), done.clone());
+        let slot = slot.lock().expect("no panic");
+        let end = slot.as_ref().expect("it is there");
+        end.begin_read(&home, move |outcome| {
+            inside.send((name, outcome)).expect("the test waits");
+            within(&released, "the release");
+            done.send(name).expect("the test waits");
+        })
+        .expect("the registration before it has ended");
+        near.write(bytes(1)).expect("written");
+        assert_eq!(within(&is_inside, "the handler"), (name, Ok(())));
+        drop(end.try_read().expect("there is one"));
+    }
+    let send = || {
+        let end = slot.lock().expect("no panic").take().expect("it is there");
+        let (carrier, _carried) = Channel::pair();
+        match carrier.write(Message::new().with(end)) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                let status = refused.status();
+                let end = refused.into_message().take_handles().remove(0).into_channel();
+                *slot.lock().expect("no panic") = Some(end.expect("it came back"));
+                Err(status)
+            }
+        }
+    };
+    assert_eq!(send(), Err(Status::InvalidArgs));
+    for release in releases {
+        assert_eq!(send(), Err(Status::InvalidArgs), "one runs still");
+        release.send(()).expect("the handler waits");
+        within(&is_done, "the end of a handler");
+    }
+    // The count goes down when the handlers have returned, a moment after they said so.
+    runtime.shutdown(HANG).expect("in time");
+    assert_eq!(send(), Ok(()));
+    add_up(&runtime);
 }
 
 /// Ends travel through other channels while they are written to; nothing in them is lost.

@@ -57,6 +57,9 @@ impl Channel {
     /// of the pool of its dispatcher, its driver is not in the call stack, and its dispatcher is idle with nothing queued.
     /// Otherwise the handler is queued.
     ///
+    /// An end that waits in a queue, inside of a message, is owned by that queue. Of two channels, do not send the
+    /// reading end of each through the other: nobody could ever read either, and both would be lost to the process.
+    ///
     /// # Errors
     /// [`WriteError`] with the whole message, in this order: [`Status::NotSupported`] when it carries an end of this
     /// very channel, which then nobody could ever read; [`Status::InvalidArgs`] when it carries an end with a registered

@@ -100,7 +100,8 @@ impl Channel {
     /// [`Status::Canceled`] when the dispatcher shuts down or this end is closed first. No message is lost by that.
     ///
     /// The registration ends just before the call: the handler reads as much as it wants and may register again.
-    /// Further messages that arrive before the call cause no further calls.
+    /// Further messages that arrive before the call cause no further calls. If somebody else reads on this end, the
+    /// handler may find that the message is gone.
     ///
     /// # Errors
     /// [`BeginReadError`] with the handler, in this order: [`Status::PeerClosed`] when nothing is queued and the other

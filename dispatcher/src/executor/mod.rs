@@ -13,7 +13,7 @@ mod spawn;
 
 pub use join::{JoinError, JoinHandle};
 #[cfg(not(shuttle))]
-pub use read::Read;
+pub use read::ChannelRead;
 #[cfg(not(shuttle))]
 pub use ready::{Ready, ready};
 pub use sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout};

@@ -13,7 +13,7 @@ use crate::status::Status;
 /// # Cancel safety
 /// Dropping it loses no message.
 #[must_use = "a read does nothing until it is awaited"]
-pub struct Read<'a> {
+pub struct ChannelRead<'a> {
     channel: &'a Channel,
     /// Set while this future is the one that the end wakes.
     awaiting: Option<u64>,
@@ -47,12 +47,12 @@ impl Channel {
     ///     }
     /// }
     /// ```
-    pub fn read(&self) -> Read<'_> {
-        Read { channel: self, awaiting: None }
+    pub fn read(&self) -> ChannelRead<'_> {
+        ChannelRead { channel: self, awaiting: None }
     }
 }
 
-impl Future for Read<'_> {
+impl Future for ChannelRead<'_> {
     type Output = Result<Message, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -61,7 +61,7 @@ impl Future for Read<'_> {
     }
 }
 
-impl Drop for Read<'_> {
+impl Drop for ChannelRead<'_> {
     fn drop(&mut self) {
         if let Some(awaiting) = self.awaiting {
             self.channel.stop_awaiting(awaiting);
@@ -69,8 +69,8 @@ impl Drop for Read<'_> {
     }
 }
 
-impl fmt::Debug for Read<'_> {
+impl fmt::Debug for ChannelRead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Read").field("channel", self.channel).finish_non_exhaustive()
+        f.debug_struct("ChannelRead").field("channel", self.channel).finish_non_exhaustive()
     }
 }
