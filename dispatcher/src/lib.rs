@@ -20,14 +20,16 @@ mod sys;
 pub mod testing;
 mod time;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub use channel::{Arena, BeginReadError, Buffer, Channel, Handle, Limits, Message, ReadError, Value, WriteError};
 #[cfg(not(any(loom, shuttle)))]
 pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
 #[cfg(not(loom))]
-pub use executor::{Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, sleep, sleep_until, timeout};
+pub use executor::{
+    ChannelRead, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, sleep, sleep_until, timeout,
+};
 #[cfg(not(any(loom, shuttle)))]
-pub use executor::{ChannelRead, Ready, ready};
+pub use executor::{Ready, ready};
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::WaitHandle;
 #[cfg(not(loom))]

@@ -16,35 +16,37 @@
 //! A pair has one lock. Under it a dispatcher's lock may be taken, to accept a read or to take one back, never the other
 //! way round; completing a read, waking a future, and everything else that may run user code happens with no lock held.
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod arena;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod arena_tests;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 #[expect(clippy::module_inception, reason = "the end of a channel is called as the layer is")]
 mod channel;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod channel_read;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod error;
 mod limits;
 #[cfg(all(test, loom))]
 mod loom_pair;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod message;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod message_tests;
 mod pair;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(all(test, shuttle))]
+mod shuttle_channel;
+#[cfg(not(loom))]
 mod teardown;
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub use arena::{Arena, Buffer};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub use channel::Channel;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub use error::{BeginReadError, WriteError};
 pub use limits::Limits;
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 pub use message::{Handle, Message, Value};
 pub use pair::ReadError;

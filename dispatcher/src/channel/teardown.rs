@@ -20,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::channel_read::Registered;
 use super::message::{Handle, Message};
 use super::pair::Next;
+use crate::sync::thread_local;
 
 #[derive(Default)]
 struct Wreckage {

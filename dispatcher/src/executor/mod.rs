@@ -4,7 +4,6 @@
 //! callbacks; the future is, once. At shutdown every live future is dropped on the dispatcher, before the observer.
 
 mod join;
-#[cfg(not(shuttle))]
 mod read;
 #[cfg(not(shuttle))]
 mod ready;
@@ -12,7 +11,6 @@ mod sleep;
 mod spawn;
 
 pub use join::{JoinError, JoinHandle};
-#[cfg(not(shuttle))]
 pub use read::ChannelRead;
 #[cfg(not(shuttle))]
 pub use ready::{Ready, ready};
