@@ -2,7 +2,7 @@
 
 /// How much may wait in each direction of a channel.
 ///
-/// The default is no limit. A limit is told to the writer, as [`Status::ShouldWait`]; a message that finds the queue
+/// The default is no limit. A limit is told to the writer, as [`ShouldWait`](crate::Status::ShouldWait); a message that finds the queue
 /// empty is always taken, so that one beyond the limit of bytes can pass at all.
 ///
 /// # Examples

@@ -12,7 +12,7 @@ pub(crate) use crate::sys::{Interest, Readiness};
 
 /// Something that can be waited on: everything that has a descriptor, and the objects of the simulated network.
 ///
-/// The trait is sealed: it is implemented for all `T: AsFd` and for what [`sim`] offers.
+/// The trait is sealed: it is implemented for all `T: AsFd` and for what the simulated system of the testing kit offers.
 pub trait Waitable: sealed::Sealed {
     #[doc(hidden)]
     fn as_source(&self) -> Source<'_>;

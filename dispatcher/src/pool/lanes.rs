@@ -99,6 +99,7 @@ impl Lanes {
     }
 
     /// Runs one item on the calling thread, for a pool without threads; false when there is none.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
     pub(crate) fn run_one_by_hand(&self) -> bool {
         if !self.by_hand {
             return false;

@@ -164,6 +164,7 @@ impl Pool {
 }
 
 /// Driving a pool by hand, on the calling thread.
+#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
 impl Pool {
     /// Counts the calling thread as one of the pool while `f` runs.
     pub(crate) fn as_current<R>(&self, f: impl FnOnce() -> R) -> R {

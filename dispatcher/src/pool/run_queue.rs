@@ -24,6 +24,7 @@ pub(crate) fn current_pool() -> usize {
 }
 
 /// Counts the calling thread as one of the pool `id` while `f` runs, without giving it a deque.
+#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
 pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
     struct Restore(usize);
     impl Drop for Restore {

@@ -285,6 +285,7 @@ impl Runtime {
     }
 
     /// The pool of the default role.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
     pub(crate) fn default_pool(&self) -> &Arc<Pool> {
         self.inner().default_pool()
     }
