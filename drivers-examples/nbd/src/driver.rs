@@ -24,8 +24,8 @@ const MAX_REQUESTS: usize = 128;
 /// The biggest piece in which data goes to and from the device.
 const PIECE: u32 = 256 << 10;
 
-/// The biggest piece of a trim or of zeroes.
-const RANGE_PIECE: u32 = 32 << 20;
+/// The biggest piece of a trim or of zeroes: about a millisecond of writing zeroes, which others may have to wait for.
+const RANGE_PIECE: u32 = 4 << 20;
 
 /// How long the stop waits for connections, which have a shorter time of grace themselves.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
@@ -83,6 +83,10 @@ impl Driver for Nbd {
         config.check().map_err(|error| StartError::new(Status::InvalidArgs, error))?;
         let node = cx.node();
         let name = config.export.clone().unwrap_or_else(|| node.name());
+        if !Export::is_valid_name(&name) {
+            let text = "the name of the export is too long or has a NUL in it: NBD allows 4096 bytes; set `export`";
+            return Err(StartError::new(Status::InvalidArgs, text));
+        }
         let unreachable =
             |status| StartError::new(status, format!("the block device cannot be asked what it is: {status}"));
         let info = Device::new(node.connect("block").await.map_err(unreachable)?).info().await.map_err(unreachable)?;

@@ -27,8 +27,8 @@ use crate::patience::{Look, Patience, Waiting};
 use crate::seats::Seat;
 use crate::session::{Session, WaitsFor};
 
-/// Rounds of one poll.
-const ROUNDS: u32 = 32;
+/// Rounds of one poll; each moves a few hundred kilobytes at most.
+const ROUNDS: u32 = 8;
 
 /// Data that is this long is read straight into its message; what is shorter comes with the requests around it.
 const DIRECT: usize = 4 << 10;
@@ -244,10 +244,6 @@ impl<'a> Transmission<'a> {
             self.can_read = true;
             ready = true;
         }
-        if !ready && self.session.waits_for() == WaitsFor::NextRequest {
-            self.session.shrink_if_idle();
-            self.inbox.shrink_if_empty();
-        }
         Ok(ready)
     }
 
@@ -260,7 +256,7 @@ impl<'a> Transmission<'a> {
         loop {
             if self.timer_set {
                 match Pin::new(&mut self.timer).poll(cx) {
-                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Ok(())) => self.shrink_if_idle(),
                     // Without a timer the dispatcher is at its end, and drops this future next.
                     Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
                 }
@@ -277,6 +273,15 @@ impl<'a> Transmission<'a> {
                 Some(next) => self.timer.reset_at(next),
                 None => return Poll::Pending,
             }
+        }
+    }
+
+    /// Gives memory back. Done when the timer fires, not whenever there is nothing to do: a client that sends one request
+    /// after the other would have it taken and given each time.
+    fn shrink_if_idle(&mut self) {
+        if self.session.waits_for() == WaitsFor::NextRequest {
+            self.session.shrink_if_idle();
+            self.inbox.shrink_if_empty();
         }
     }
 

@@ -58,3 +58,22 @@ impl Export {
         (offset | u64::from(length)) & mask == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_the_protocol_cannot_carry_are_not_valid() {
+        assert!(Export::is_valid_name("disk") && Export::is_valid_name("") && Export::is_valid_name(&"x".repeat(4096)));
+        assert!(!Export::is_valid_name(&"x".repeat(4097)) && !Export::is_valid_name("a\0b"));
+    }
+
+    #[test]
+    fn a_read_only_export_offers_nothing_that_changes_it() {
+        let export = Export { name: "disk".into(), size: 1024, block_size: 512, read_only: true };
+        let flags = export.transmission_flags();
+        assert_eq!(flags & (FLAG_SEND_TRIM | FLAG_SEND_WRITE_ZEROES), 0);
+        assert_ne!(flags & FLAG_READ_ONLY, 0);
+    }
+}

@@ -15,9 +15,9 @@ use crate::protocol::constants::{
 };
 use crate::protocol::request::{REPLY_LEN, Request};
 
-const AREA: usize = 256 << 10;
+const AREA: usize = 128 << 10;
 const AREAS: usize = 12;
-const LIMITS: Limits = Limits { requests: 4, piece: 16 << 10, range: 64 << 10 };
+const LIMITS: Limits = Limits { requests: 4, piece: 16 << 10, range: 32 << 10 };
 
 /// What the device holds before anything is written: bytes that tell their place.
 fn initial() -> Vec<u8> {
@@ -399,10 +399,10 @@ proptest! {
         ops in prop::collection::vec(op(), 1..AREAS),
         events in prop::collection::vec(event(), 1..400),
         pool in prop_oneof![Just(0usize), Just(100_000), Just(8 << 20)],
-        piece in prop_oneof![Just(4096u32), Just(64 << 10), Just(256 << 10)],
+        piece in prop_oneof![Just(4096u32), Just(32 << 10), Just(128 << 10)],
         requests in 1..8usize,
     ) {
-        let limits = Limits { requests, piece, range: 64 << 10 };
+        let limits = Limits { requests, piece, range: 32 << 10 };
         let mut world = World::new(limits, pool);
         let mut expected = initial();
         let mut lengths = HashMap::new();
