@@ -1,14 +1,7 @@
 //! [`EventLoop`]: one thread's loop, as its own callbacks see it.
 //!
-//! Each iteration serves, in this order and each within its [budget](crate::event_loop::budget), so that none starves
-//! another:
-//!
-//! 1. timers and waits that are due, results of work;
-//! 2. asynchronous callbacks, from this thread and others;
-//! 3. jobs that were armed before;
-//! 4. the workload, if the loop is one of a pool.
-//!
-//! When nothing is left it sleeps until the next deadline, event or post.
+//! What an iteration does is in `iteration.rs`, how a loop ends in `loop_end.rs`, how others make it stand still in
+//! `pause_gate.rs`.
 //!
 //! | phase | means | left when |
 //! |---|---|---|
@@ -26,20 +19,22 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::event_loop::budget::{Budget, CALLBACKS};
-use crate::event_loop::current::{self, Entered};
+use crate::event_loop::current;
 use crate::event_loop::handle::{LoopEvent, LoopHandle, LoopShared, Refused};
+use crate::event_loop::hook::HookTable;
 use crate::event_loop::job::JobTable;
+use crate::event_loop::loop_local::LocalTable;
 use crate::event_loop::loop_manager::{ManagerHandle, ManagerShared};
-use crate::event_loop::panics::{LoopPanic, PanicObserver, caught};
-use crate::event_loop::parker::{Parker, Workload, poll};
-use crate::event_loop::reactor::{Fired, PollMode, Reactor};
-use crate::event_loop::slots::{Key, Slots};
-use crate::event_loop::summary::LoopSummary;
+use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy, PanicObserver, caught};
+use crate::event_loop::parker::{Parker, Workload};
+use crate::event_loop::pause::AtGate;
+use crate::event_loop::reactor::Reactor;
+use crate::event_loop::slots::Slots;
+use crate::event_loop::summary::{Holder, LoopSummary};
 use crate::event_loop::timer::TimerSlot;
 use crate::event_loop::timers::TimerId;
 use crate::event_loop::wait::WaitSlot;
-use crate::event_loop::work::{WorkPolicy, WorkTable};
+use crate::event_loop::work::{WorkPolicies, WorkTable};
 use crate::sync::{Arc, Chain, Inbox, SmallFn, Weak};
 use crate::time::Instant;
 
@@ -58,6 +53,8 @@ pub(crate) struct LoopSeed {
     pub(crate) poll_every: u32,
     pub(crate) policy: LoopPolicy,
     pub(crate) manager: Weak<ManagerShared>,
+    /// Where the loop stands still when others of its manager want it to.
+    pub(crate) at_gate: Option<AtGate>,
     closer: Closer,
 }
 
@@ -78,13 +75,19 @@ impl Drop for Closer {
 pub(crate) struct LoopPolicy {
     /// How long, after the last teardown callback, whatever goes on may go on.
     pub(crate) linger: Duration,
-    pub(crate) work: WorkPolicy,
+    pub(crate) work: WorkPolicies,
+    pub(crate) on_panic: LoopPanicPolicy,
     pub(crate) observer: Option<PanicObserver>,
 }
 
 impl Default for LoopPolicy {
     fn default() -> Self {
-        LoopPolicy { linger: Duration::from_secs(5), work: WorkPolicy::default(), observer: None }
+        LoopPolicy {
+            linger: Duration::from_secs(5),
+            work: WorkPolicies::default(),
+            on_panic: LoopPanicPolicy::default(),
+            observer: None,
+        }
     }
 }
 
@@ -100,6 +103,7 @@ impl LoopSeed {
             poll_every: 1,
             policy: LoopPolicy::default(),
             manager: Weak::new(),
+            at_gate: None,
         }
     }
 
@@ -127,6 +131,8 @@ pub(crate) struct Local {
     pub(crate) timers: RefCell<Slots<TimerSlot>>,
     pub(crate) waits: RefCell<Slots<WaitSlot>>,
     pub(crate) work: RefCell<WorkTable>,
+    pub(crate) hooks: RefCell<HookTable>,
+    pub(crate) locals: RefCell<LocalTable>,
     pub(super) workload: RefCell<Box<dyn Workload>>,
     /// Taken from the inbox, not run yet. Those taken when the inbox was closed come after.
     pub(super) tasks: RefCell<Chain<SmallFn<EventLoop>>>,
@@ -141,9 +147,10 @@ pub(crate) struct Local {
     pub(super) turns: Cell<u32>,
     /// The loop has slept since its last look at the reactor, and sleeping looks at it.
     pub(super) has_slept: Cell<bool>,
-    poll_every: u32,
+    pub(super) poll_every: u32,
     pub(super) policy: LoopPolicy,
-    manager: Weak<ManagerShared>,
+    pub(crate) manager: Weak<ManagerShared>,
+    pub(crate) at_gate: Option<AtGate>,
     pub(super) summary: RefCell<LoopSummary>,
     _closer: Closer,
 }
@@ -152,6 +159,10 @@ impl Local {
     /// Whether timers, waits and work can still be given to the loop.
     pub(crate) fn accepts_arming(&self) -> bool {
         matches!(self.phase.get(), Phase::Running | Phase::Draining)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.phase.get() == Phase::Ended
     }
 
     pub(crate) fn is_shutting_down(&self) -> bool {
@@ -177,7 +188,7 @@ pub struct EventLoop {
 impl EventLoop {
     /// Makes a seed into a loop, on the thread that is to run it.
     pub(crate) fn with(seed: LoopSeed, workload: Box<dyn Workload>) -> EventLoop {
-        let LoopSeed { shared, reactor, poll_every, policy, manager, closer } = seed;
+        let LoopSeed { shared, reactor, poll_every, policy, manager, at_gate, closer } = seed;
         let local = Rc::new(Local {
             shared,
             reactor,
@@ -185,6 +196,8 @@ impl EventLoop {
             timers: RefCell::new(Slots::new()),
             waits: RefCell::new(Slots::new()),
             work: RefCell::new(WorkTable::new()),
+            hooks: RefCell::new(HookTable::default()),
+            locals: RefCell::new(LocalTable::default()),
             workload: RefCell::new(workload),
             tasks: RefCell::new(Chain::empty()),
             last_tasks: RefCell::new(Chain::empty()),
@@ -198,6 +211,7 @@ impl EventLoop {
             poll_every,
             policy,
             manager,
+            at_gate,
             summary: RefCell::new(LoopSummary::default()),
             _closer: closer,
         });
@@ -270,6 +284,19 @@ impl EventLoop {
         self.local.accepts_arming()
     }
 
+    /// What keeps the loop from ending once a shutdown has begun: timers, waits and signal handlers that were armed since
+    /// then, and all work that has not come to its end. Of what kind each is, and where it was made. Empty until then,
+    /// as nothing that was armed before holds a loop.
+    pub fn holders(&self) -> Vec<Holder> {
+        let local = &*self.local;
+        if !local.is_shutting_down() {
+            return Vec::new();
+        }
+        let (timers, waits, work) = (local.timers.borrow(), local.waits.borrow(), local.work.borrow());
+        let timers = timers.iter().filter_map(TimerSlot::holder);
+        timers.chain(waits.iter().filter_map(WaitSlot::holder)).chain(work.holders()).collect()
+    }
+
     /// Keeps a value until the shutdown begins.
     pub(crate) fn keep_until_shutdown(&self, value: impl std::any::Any) {
         self.local.until_shutdown.borrow_mut().push(Box::new(value));
@@ -278,118 +305,39 @@ impl EventLoop {
     /// Calls user code: counts it, and reports its panic.
     pub(crate) fn call(&self, kind: &'static str, body: impl FnOnce()) {
         self.local.shared.parker.before_callback();
-        let result = caught(body);
-        let mut summary = self.local.summary.borrow_mut();
-        summary.callbacks += 1;
-        let Err(message) = result else { return };
-        summary.panics += 1;
-        drop(summary);
-        let panic = LoopPanic { loop_name: self.local.shared.name.clone(), callback: kind, message };
-        tracing::error!(%panic, "a callback panicked; the loop goes on");
-        if let Some(observer) = &self.local.policy.observer
+        self.local.summary.borrow_mut().callbacks += 1;
+        self.guarded(kind, body);
+    }
+
+    /// Calls user code that counts as no callback, and reports its panic.
+    pub(crate) fn guarded(&self, kind: &'static str, body: impl FnOnce()) {
+        if let Err(message) = caught(body) {
+            self.report(kind, message);
+        }
+    }
+
+    #[cold]
+    fn report(&self, callback: &'static str, message: String) {
+        self.local.summary.borrow_mut().panics += 1;
+        let policy = &self.local.policy;
+        let panic = LoopPanic { loop_name: self.local.shared.name.clone(), callback, message };
+        tracing::error!(%panic, policy = ?policy.on_panic, "a callback panicked");
+        if let Some(observer) = &policy.observer
             && let Err(message) = caught(|| observer(&panic))
         {
             tracing::error!(message, "the panic observer of a loop panicked in its turn");
+        }
+        if policy.on_panic == LoopPanicPolicy::Shutdown {
+            match self.manager() {
+                Some(manager) => manager.shutdown(),
+                None => self.handle().begin_shutdown(),
+            }
         }
     }
 
     /// Puts an event aside that arose on this very thread.
     pub(crate) fn take_event(&self, event: &mut Option<LoopEvent>) {
         self.local.events.borrow_mut().extend(event.take());
-    }
-}
-
-/// Running.
-impl EventLoop {
-    /// One iteration, without sleeping. Answers whether there is more to do at once.
-    #[cfg(test)]
-    pub(crate) fn iterate(&self) -> bool {
-        let _entered: Entered = current::enter(self);
-        self.turn()
-    }
-
-    /// Runs until a shutdown has been asked for and is complete.
-    pub(crate) fn run(&self) -> LoopSummary {
-        let _entered: Entered = current::enter(self);
-        loop {
-            let more = self.turn();
-            self.close_if_lingered();
-            let more = more || self.local.workload.borrow_mut().before_park();
-            if more || self.advance_shutdown() {
-                continue;
-            }
-            if self.local.phase.get() == Phase::Ended {
-                break;
-            }
-            self.local.shared.parker.park();
-            self.local.has_slept.set(true);
-        }
-        self.leave();
-        self.local.summary.take()
-    }
-
-    fn turn(&self) -> bool {
-        let local = &*self.local;
-        let clock = local.reactor.clock();
-        local.events.borrow_mut().extend(local.shared.events.take_all());
-        let turn = local.turns.get().wrapping_add(1);
-        local.turns.set(turn);
-        let has_slept = local.has_slept.replace(false);
-        if turn.is_multiple_of(local.poll_every) && !has_slept {
-            poll(&local.reactor, PollMode::NonBlocking);
-        }
-        self.run_events(&mut Budget::new(clock));
-        self.run_tasks(&mut Budget::new(clock));
-        self.run_jobs(&mut Budget::new(clock));
-        let more = local.workload.borrow_mut().run(CALLBACKS);
-        more || self.has_more()
-    }
-
-    fn has_more(&self) -> bool {
-        let local = &*self.local;
-        !local.events.borrow().is_empty()
-            || !local.tasks.borrow().is_empty()
-            || !local.last_tasks.borrow().is_empty()
-            || !local.shared.inbox.is_empty()
-            || !local.shared.events.is_empty()
-            || local.jobs.borrow().has_armed()
-    }
-
-    fn run_events(&self, budget: &mut Budget<'_>) {
-        // Only what is there now: what a callback leads to waits for the next iteration.
-        let there = self.local.events.borrow().len();
-        for _ in 0..there {
-            if !budget.spend() {
-                return;
-            }
-            let event = self.local.events.borrow_mut().pop_front();
-            match event {
-                Some(LoopEvent::Fired(key, Fired::Timer { deadline })) => {
-                    self.fire_timer(Key::from_bits(key & !WAIT_KEY), deadline);
-                }
-                Some(LoopEvent::Fired(key, Fired::Ready(ready))) => {
-                    self.fire_wait(Key::from_bits(key & !WAIT_KEY), ready)
-                }
-                Some(LoopEvent::WorkDone(slot)) => self.finish_work(slot),
-                Some(LoopEvent::Shutdown) => self.begin_draining(),
-                None => return,
-            }
-        }
-    }
-
-    fn run_tasks(&self, budget: &mut Budget<'_>) {
-        let local = &*self.local;
-        if local.tasks.borrow().is_empty() {
-            let fresh = local.shared.inbox.take_all();
-            let fresh = if fresh.is_empty() { local.last_tasks.replace(Chain::empty()) } else { fresh };
-            *local.tasks.borrow_mut() = fresh;
-        }
-        while !local.tasks.borrow().is_empty() && budget.spend() {
-            let task = local.tasks.borrow_mut().next();
-            if let Some(task) = task {
-                self.call("async", || task.call(self));
-            }
-        }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum LoopEvent {
     Fired(u64, Fired),
     /// A worker, or whoever canceled: the item in this slot has its result.
     WorkDone(Key),
+    /// Whoever stopped or destroyed it: the timer in this slot has nothing to do any more.
+    TimerGone(Key),
     /// Begin to shut down.
     Shutdown,
 }

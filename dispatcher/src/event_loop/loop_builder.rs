@@ -4,9 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::event_loop::event_loop::{EventLoop, LoopPolicy, LoopSeed};
+use crate::event_loop::lane::Lane;
 use crate::event_loop::loop_manager::{LoopManager, ManagerError, ManagerShared};
-use crate::event_loop::panics::LoopPanic;
+use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy};
 use crate::event_loop::parker::ReactorParker;
+use crate::event_loop::pause::AtGate;
+use crate::event_loop::pause_gate::PauseGate;
 use crate::event_loop::reactor::Reactor;
 use crate::event_loop::work::WorkPolicy;
 use crate::sync::Arc;
@@ -121,16 +124,28 @@ impl LoopManagerBuilder {
     /// How long a loop goes on at shutdown, counted from its last teardown callback, while there is still something
     /// to do: callbacks that lead to further ones, timers and waits that were armed since the shutdown began. Then it
     /// accepts nothing more, runs what it has accepted, and reports what timers and waits were dropped. Default: 5
-    /// seconds. Work is waited for however long it takes. What was armed before the shutdown keeps no loop from
+    /// seconds; with [`Duration::MAX`] it goes on for as long as it takes. Work is waited for however long it takes. What was armed before the shutdown keeps no loop from
     /// ending.
     pub fn linger(mut self, linger: Duration) -> Self {
         self.policy.linger = linger;
         self
     }
 
-    /// What becomes at shutdown of work that has not been started. Default: it is run.
+    /// What becomes at shutdown of work that has not been started, in all lanes. Default: it is run.
     pub fn work_at_shutdown(mut self, policy: WorkPolicy) -> Self {
-        self.policy.work = policy;
+        Lane::ALL.into_iter().for_each(|lane| self.policy.work.set(lane, policy));
+        self
+    }
+
+    /// What becomes at shutdown of work in this lane that has not been started.
+    pub fn lane_at_shutdown(mut self, lane: Lane, policy: WorkPolicy) -> Self {
+        self.policy.work.set(lane, policy);
+        self
+    }
+
+    /// What becomes of the loops when a callback panics. Default: they go on.
+    pub fn panic_policy(mut self, policy: LoopPanicPolicy) -> Self {
+        self.policy.on_panic = policy;
         self
     }
 
@@ -162,8 +177,12 @@ impl LoopManagerBuilder {
             seeds.push(seed);
         }
         let loops = seeds.iter().map(LoopSeed::handle).collect();
-        let shared = Arc::new(ManagerShared { loops, shutdown: AtomicBool::new(false) });
-        seeds.iter_mut().for_each(|seed| seed.manager = Arc::downgrade(&shared));
+        let gate = Arc::new(PauseGate::new(count));
+        let shared = Arc::new(ManagerShared { loops, shutdown: AtomicBool::new(false), gate });
+        for (tid, seed) in (0..).zip(&mut seeds) {
+            seed.manager = Arc::downgrade(&shared);
+            seed.at_gate = Some(AtGate { gate: shared.gate.clone(), tid });
+        }
         let LoopManagerBuilder { setup, teardown, handles_signals, name, .. } = self;
         Ok(LoopManager { seeds, shared, setup, teardown, handles_signals, name })
     }

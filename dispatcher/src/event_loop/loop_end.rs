@@ -10,10 +10,9 @@
 
 use crate::event_loop::event_loop::{EventLoop, NOBODY, Phase};
 use crate::event_loop::panics::caught;
-use crate::event_loop::summary::Holder;
+use crate::event_loop::pause::AtGate;
+use crate::event_loop::summary::HolderKind;
 use crate::event_loop::timer::TimerSlot;
-use crate::event_loop::wait::WaitSlot;
-use crate::event_loop::work::WorkPolicy;
 use crate::event_loop::worker::Worker;
 
 impl EventLoop {
@@ -27,10 +26,7 @@ impl EventLoop {
         drop(local.until_shutdown.take());
         let table = local.work.borrow();
         let outstanding = table.outstanding() as u64;
-        let canceled = match local.policy.work {
-            WorkPolicy::Run => 0,
-            WorkPolicy::Cancel => table.cancel_queued(),
-        };
+        let canceled = table.begin_shutdown(&local.policy.work);
         drop(table);
         let mut summary = local.summary.borrow_mut();
         summary.work_canceled_at_shutdown = canceled;
@@ -76,6 +72,7 @@ impl EventLoop {
         let local = &**self.local();
         let outstanding = local.work.borrow().outstanding();
         match local.phase.get() {
+            // The cheap questions first: holders are looked for among all timers.
             Phase::Draining if local.linger_until.get().is_some() && outstanding == 0 && self.holders().is_empty() => {
                 self.close_inbox();
                 true
@@ -88,16 +85,11 @@ impl EventLoop {
         }
     }
 
-    fn holders(&self) -> Vec<Holder> {
-        let timers = self.local().timers.borrow();
-        let waits = self.local().waits.borrow();
-        timers.iter().filter_map(TimerSlot::holder).chain(waits.iter().filter_map(WaitSlot::holder)).collect()
-    }
-
     /// From draining to closing: what has been accepted is still run, nothing else is accepted.
     fn close_inbox(&self) {
         let local = &**self.local();
-        let dropped = self.holders();
+        // Work is not dropped, it is waited for.
+        let dropped: Vec<_> = self.holders().into_iter().filter(|holder| holder.kind != HolderKind::Work).collect();
         for holder in &dropped {
             tracing::warn!(loop_name = local.shared.name, %holder, "dropped at the end of its loop");
         }
@@ -110,7 +102,8 @@ impl EventLoop {
         waits.iter_mut().for_each(|slot| slot.disarm(local));
     }
 
-    /// Drops all that users left in the loop, and its workers.
+    /// Drops all that users left in the loop, and its workers. Stands still if another loop pauses, and does not hold up a
+    /// pause while it waits for its workers, which may be halted.
     pub(super) fn leave(&self) {
         let local = &**self.local();
         drop(local.shared.events.close());
@@ -118,13 +111,23 @@ impl EventLoop {
             local.reactor.cancel_timer(timer);
         }
         let workers = local.work.borrow_mut().take_workers();
-        workers.for_each(Worker::join);
+        let join = move || workers.for_each(Worker::join);
+        match &local.at_gate {
+            Some(AtGate { gate, tid }) => {
+                // Its own pause would keep its workers from ending.
+                gate.end(*tid);
+                gate.standing(*tid, join);
+            }
+            None => join(),
+        }
+        let hooks = local.hooks.borrow_mut().take_all();
         let jobs = local.jobs.borrow_mut().take_all();
         let timers = local.timers.borrow_mut().take_all();
         let waits = local.waits.borrow_mut().take_all();
         let events = local.events.take();
-        if let Err(message) = caught(move || drop((jobs, timers, waits, events))) {
+        if let Err(message) = caught(move || drop((hooks, jobs, timers, waits, events))) {
             tracing::error!(message, "a callback that was left in a loop panicked when it was dropped");
         }
+        self.drop_locals();
     }
 }

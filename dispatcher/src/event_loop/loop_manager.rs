@@ -2,26 +2,23 @@
 //!
 //! A manager is a plain value; there may be any number of them in a process. Its loops exist, and accept posts, from
 //! [`LoopManagerBuilder::build`] on. Running it starts a thread a loop (loop 0 runs on the calling thread, or, with
-//! [`LoopManager::spawn`], in the background as the others do). Each loop runs, in this order: what was posted before
+//! [`LoopManager::spawn`], in the background as the others do); none runs anything before all have a thread. Each loop runs, in this order: what was posted before
 //! the start, its setup callbacks, everything else, and after the shutdown has been asked for its teardown callbacks
 //! and whatever they lead to. Dropping a manager that never ran drops what was posted.
 
 use std::fmt;
 use std::io;
-use std::os::unix::net::UnixStream;
-
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::event_loop::current;
 use crate::event_loop::event_loop::{EventLoop, LoopSeed};
 use crate::event_loop::handle::LoopHandle;
 use crate::event_loop::loop_builder::{LoopManagerBuilder, PerLoop};
-use crate::event_loop::parker::NoWorkload;
-use crate::event_loop::summary::{LoopSummary, RunSummary};
+use crate::event_loop::pause::LoopGate;
+use crate::event_loop::start::{Thread, join, spawn_all, starts_of};
+use crate::event_loop::summary::RunSummary;
 use crate::status::Status;
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, thread};
-use crate::sys::signals::SignalWatch;
 
 /// Why loops were not made or not started.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +64,7 @@ impl From<ManagerError> for Status {
 pub(crate) struct ManagerShared {
     pub(crate) loops: Vec<LoopHandle>,
     pub(crate) shutdown: AtomicBool,
+    pub(crate) gate: Arc<LoopGate>,
 }
 
 /// A number of loops that have not been started.
@@ -124,10 +122,10 @@ impl LoopManager {
         if current::current().is_some() {
             return Err(ManagerError::OnALoop);
         }
-        let mut starts = self.into_starts()?;
+        let name = self.name.clone();
+        let mut starts = starts_of(self)?;
         let first = starts.remove(0);
-        let (shared, name) = (first.shared.clone(), first.manager_name.clone());
-        let threads = spawn_all(starts, &name, &shared)?;
+        let threads = spawn_all(starts, &name)?;
         let mut loops = vec![first.run()];
         loops.extend(threads.into_iter().map(join));
         Ok(RunSummary { loops })
@@ -139,27 +137,8 @@ impl LoopManager {
     /// [`ManagerError::System`] when a thread cannot be started. No loop runs then.
     pub fn spawn(self) -> Result<RunningLoops, ManagerError> {
         let (shared, name) = (self.shared.clone(), self.name.clone());
-        let threads = spawn_all(self.into_starts()?, &name, &shared)?;
+        let threads = spawn_all(starts_of(self)?, &name)?;
         Ok(RunningLoops { handle: ManagerHandle { shared }, threads })
-    }
-
-    fn into_starts(self) -> Result<Vec<Start>, ManagerError> {
-        let mut signals = Vec::new();
-        if self.handles_signals {
-            for signal in [SIGINT, SIGTERM] {
-                signals.push((signal, SignalWatch::new(signal)?));
-            }
-        }
-        let LoopManager { seeds, shared, mut setup, mut teardown, name, .. } = self;
-        let starts = seeds.into_iter().enumerate().map(|(index, seed)| Start {
-            seed,
-            shared: shared.clone(),
-            manager_name: name.clone(),
-            setup: setup.take(index),
-            teardown: teardown.take(index),
-            signals: if index == 0 { std::mem::take(&mut signals) } else { Vec::new() },
-        });
-        Ok(starts.collect())
     }
 }
 
@@ -167,69 +146,6 @@ impl fmt::Debug for LoopManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LoopManager({:?}, {} loops, not started)", self.name, self.seeds.len())
     }
-}
-
-/// All that one loop needs to run, on its way to the thread that runs it.
-struct Start {
-    seed: LoopSeed,
-    shared: Arc<ManagerShared>,
-    manager_name: String,
-    setup: Vec<super::loop_builder::Callback>,
-    teardown: Vec<super::loop_builder::Callback>,
-    signals: Vec<(i32, (SignalWatch, UnixStream))>,
-}
-
-impl Start {
-    fn run(self) -> LoopSummary {
-        let event_loop = EventLoop::with(self.seed, Box::new(NoWorkload));
-        for callback in self.teardown {
-            let registered = event_loop.teardown(callback);
-            debug_assert!(registered.is_ok(), "a loop that has not run yet has not begun to shut down");
-        }
-        for callback in self.setup {
-            let posted = event_loop.async_run(callback);
-            debug_assert!(posted.is_ok(), "a loop that has not run yet has not ended");
-        }
-        for (signal, (watch, socket)) in self.signals {
-            let shared = self.shared.clone();
-            let handler = event_loop.signal_from(signal, watch, socket, move |_, signal| {
-                tracing::info!(signal, "shutting down");
-                ManagerHandle { shared: shared.clone() }.shutdown();
-            });
-            match handler {
-                // From the beginning of the shutdown on, the signal does again what it does by default.
-                Ok(handler) => event_loop.keep_until_shutdown(handler),
-                Err(error) => tracing::error!(%error, "the loops cannot be stopped by a signal"),
-            }
-        }
-        event_loop.run()
-    }
-}
-
-type Thread = thread::JoinHandle<LoopSummary>;
-
-fn spawn_all(starts: Vec<Start>, name: &str, shared: &Arc<ManagerShared>) -> Result<Vec<Thread>, ManagerError> {
-    let mut threads = Vec::with_capacity(starts.len());
-    let mut starts = starts.into_iter();
-    while let Some(start) = starts.next() {
-        let thread_name = start.seed.shared.name.clone();
-        match thread::spawn(&thread_name, move || start.run()) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => {
-                tracing::error!(%error, name, "could not start all loops; stopping those that run");
-                ManagerHandle { shared: shared.clone() }.shutdown();
-                drop(starts);
-                threads.into_iter().for_each(|thread| drop(join(thread)));
-                return Err(error.into());
-            }
-        }
-    }
-    Ok(threads)
-}
-
-fn join(thread: Thread) -> LoopSummary {
-    // A loop catches the panics of its callbacks; one of its own must not be swallowed.
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Reaches the loops of a manager from anywhere, and stops them. Cheap to clone.
@@ -257,6 +173,20 @@ impl ManagerHandle {
     /// Whether a shutdown has been asked for.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.shutdown.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of the loops has made all others stand still, at this moment.
+    pub fn is_paused(&self) -> bool {
+        self.shared.gate.is_paused()
+    }
+
+    /// Whether the loop with this number stands still, because another one pauses, at this moment.
+    pub fn is_standing(&self, tid: usize) -> bool {
+        u32::try_from(tid).is_ok_and(|tid| self.shared.gate.is_standing(tid))
+    }
+
+    pub(crate) fn handles(&self) -> Vec<LoopHandle> {
+        self.shared.loops.clone()
     }
 
     /// The loop with this number.

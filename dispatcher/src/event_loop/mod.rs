@@ -11,6 +11,9 @@
 //! | [`Timer`] | the loop's own thread | the same loop, at its time | deadlines and ticks |
 //! | [`wait`](EventLoop::wait) | the loop's own thread | the same loop, when a descriptor is ready | sockets and pipes |
 //! | [`SignalHandler`] | the loop's own thread | the same loop | signals of the operating system |
+//! | [`prepare`](EventLoop::prepare), [`check`](EventLoop::check), [`idle`](EventLoop::idle) | the loop's own thread | the same loop, in every iteration | what has to be done once a turn |
+//! | [`RateLimiter`] | any thread | the loop one names, not faster than so many in an interval | whatever must not come all at once |
+//! | [`LoopLocal`] | any thread | the loop one names | state that is split by loop |
 //!
 //! No callback ever runs before the call that asked for it has returned.
 
@@ -26,17 +29,30 @@ mod fd_waits;
 #[cfg(not(any(loom, shuttle)))]
 mod handle;
 #[cfg(not(any(loom, shuttle)))]
+mod hook;
+#[cfg(not(any(loom, shuttle)))]
+mod iteration;
+#[cfg(not(any(loom, shuttle)))]
 mod job;
+#[cfg(not(loom))]
+mod lane;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_builder;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_end;
+#[cfg(not(any(loom, shuttle)))]
+mod loop_local;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_manager;
 #[cfg(not(any(loom, shuttle)))]
 mod panics;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod parker;
+#[cfg(not(any(loom, shuttle)))]
+mod pause;
+mod pause_gate;
+#[cfg(not(any(loom, shuttle)))]
+mod rate_limiter;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod reactor;
 #[cfg(not(any(loom, shuttle)))]
@@ -48,9 +64,12 @@ mod slots;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod source;
 #[cfg(not(any(loom, shuttle)))]
+mod start;
+#[cfg(not(any(loom, shuttle)))]
 mod summary;
 #[cfg(not(any(loom, shuttle)))]
 mod timer;
+mod timer_state;
 #[cfg(not(any(loom, shuttle)))]
 mod timer_wheel;
 #[cfg(not(any(loom, shuttle)))]
@@ -77,7 +96,9 @@ mod shuttle_worker;
 mod modelled;
 
 #[cfg(shuttle)]
-pub(crate) use modelled::{EventTarget, Fired, Lane, PollMode, Reactor, TimerId, WaitId};
+pub use lane::Lane;
+#[cfg(shuttle)]
+pub(crate) use modelled::{EventTarget, Fired, PollMode, Reactor, TimerId, WaitId};
 
 #[cfg(not(any(loom, shuttle)))]
 mod exports {
@@ -89,16 +110,23 @@ mod exports {
     pub use super::current::tid;
     pub use super::event_loop::EventLoop;
     pub use super::handle::{LoopHandle, Refused};
+    pub use super::hook::Hook;
     pub use super::job::{Job, JobError};
+    pub use super::lane::Lane;
     pub use super::loop_builder::LoopManagerBuilder;
+    pub use super::loop_local::LoopLocal;
     pub use super::loop_manager::{LoopManager, ManagerError, ManagerHandle, RunningLoops};
-    pub use super::panics::LoopPanic;
+    pub use super::panics::{LoopPanic, LoopPanicPolicy};
+    pub use super::pause::{PauseError, PauseGuard, PauseScope, WaitingFor};
+    pub use super::rate_limiter::{LimitedCallback, LimitedEvent, RateLimit, RateLimiter, Release, Taken};
     pub use super::signal::{SignalError, SignalHandler};
     pub use super::source::{Source, WaitError, WaitRefused, Waitable};
     pub use super::summary::{Holder, HolderKind, LoopSummary, RunSummary};
-    pub use super::timer::{Tick, Timer, TimerError, TimerState, TimerStopper};
+    pub use super::timer::{Timer, TimerError, TimerStopper};
+    pub use super::timer_state::{MissedTicks, Tick, TimerState};
     pub use super::wait::Wait;
-    pub use super::work::{Lane, WorkError, WorkHandle, WorkPolicy, WorkRefused};
+    pub use super::work::{WorkError, WorkHandle, WorkPolicy, WorkRefused};
+    pub use super::worker::yield_wanted;
 }
 
 #[cfg(not(any(loom, shuttle)))]

@@ -32,12 +32,6 @@ pub(crate) struct TimerId(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitId(u64);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lane {
-    Fast,
-    Slow,
-}
-
 struct Due {
     serial: u64,
     target: Arc<dyn EventTarget>,

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::sync::Arc;
 
-/// A callback of a loop panicked. The loop goes on.
+/// A callback of a loop panicked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoopPanic {
@@ -22,6 +22,16 @@ impl fmt::Display for LoopPanic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} callback of loop {} panicked: {}", self.callback, self.loop_name, self.message)
     }
+}
+
+/// What becomes of the loops when a callback of theirs panics. It is caught, counted and reported in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LoopPanicPolicy {
+    /// They go on.
+    #[default]
+    Continue,
+    /// All loops of the manager shut down, in order.
+    Shutdown,
 }
 
 /// Whom to tell of panics, besides the log.

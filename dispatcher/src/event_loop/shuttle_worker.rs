@@ -5,6 +5,9 @@
 //!
 //! Not covered: memory orderings weaker than what a mutex gives, which `loom_work` looks at.
 
+use std::panic::Location;
+
+use crate::event_loop::lane::Lane;
 use crate::event_loop::work_state::WorkState;
 use crate::event_loop::worker::{WorkItem, Worker};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -30,10 +33,14 @@ impl WorkItem for Item {
         }
         canceled
     }
+
+    fn given(&self) -> &'static Location<'static> {
+        Location::caller()
+    }
 }
 
 fn model() {
-    let worker = Worker::start("worker").expect("a model has threads");
+    let worker = Worker::start("worker".to_owned(), Lane::Fast, None).expect("a model has threads");
     let items: Vec<_> = (0..3)
         .map(|_| Arc::new(Item { state: WorkState::new(), ran: AtomicU32::new(0), canceled: AtomicU32::new(0) }))
         .collect();

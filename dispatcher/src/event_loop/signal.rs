@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use crate::event_loop::event_loop::EventLoop;
+use crate::event_loop::summary::HolderKind;
 use crate::event_loop::wait::Wait;
 use crate::status::Status;
 use crate::sys::Interest;
@@ -30,7 +31,13 @@ impl SignalError {
 /// once no handler of a signal lives in the process, it is again.
 ///
 /// # Thread requirements
-/// It stays on its loop's thread, which its type makes sure of.
+/// It stays on its loop's thread, which its type makes sure of:
+/// ```compile_fail,E0277
+/// # use fuchsine_dispatcher::event_loop::SignalHandler;
+/// fn from_another_thread(handler: SignalHandler) {
+///     std::thread::spawn(move || drop(handler));
+/// }
+/// ```
 #[must_use = "dropping a signal handler stops it"]
 pub struct SignalHandler {
     signal: i32,
@@ -74,7 +81,7 @@ impl EventLoop {
     ) -> Result<SignalHandler, SignalError> {
         let socket = Rc::new(socket);
         let readable = socket.clone();
-        let waited = self.wait(&*socket, Interest::READABLE, move |event_loop, _| {
+        let waited = self.wait_for(HolderKind::Signal, &*socket, Interest::READABLE, move |event_loop, _| {
             if drain(&readable) {
                 callback(event_loop, signal);
             }

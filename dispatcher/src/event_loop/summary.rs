@@ -21,6 +21,10 @@ pub enum HolderKind {
     Timer,
     /// A wait that was armed since the shutdown began.
     Wait,
+    /// A signal handler that was made since the shutdown began.
+    Signal,
+    /// Work that has not come to its end. Never dropped: it is always waited for.
+    Work,
 }
 
 impl fmt::Display for Holder {
@@ -28,6 +32,8 @@ impl fmt::Display for Holder {
         let kind = match self.kind {
             HolderKind::Timer => "timer",
             HolderKind::Wait => "wait",
+            HolderKind::Signal => "signal handler",
+            HolderKind::Work => "work",
         };
         write!(f, "{kind} made at {}", self.created)
     }
@@ -37,9 +43,9 @@ impl fmt::Display for Holder {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LoopSummary {
-    /// Callbacks that were called, of all kinds.
+    /// Callbacks that were called, of all kinds but hooks.
     pub callbacks: u64,
-    /// How many of them panicked.
+    /// How many panicked, hooks and drops of callbacks among them.
     pub panics: u64,
     /// Work that had not come to its end when the shutdown began, and was run to its end.
     pub work_finished_at_shutdown: u64,

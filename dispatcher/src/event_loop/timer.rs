@@ -1,56 +1,30 @@
 //! [`Timer`]: a callback of a loop at a time, once or again and again.
 //!
-//! | state | means | left by |
-//! |---|---|---|
-//! | `Idle` | nothing is going to happen | `once`, `ticker` |
-//! | `Armed` | the reactor has the deadline | firing, `stop` from any thread, arming anew |
-//! | `Firing` | the callback runs | its return: to `Armed` if it ticks or was armed anew, else to `Idle` |
+//! What a timer is doing, and how that changes, is in `timer_state.rs`. Any thread may stop a timer or destroy it; all else
+//! happens on the owning loop. The loop takes the callback out of its table for the call, so the callback may do anything
+//! to its own timer.
 //!
-//! The state is under a lock of its own, because any thread may stop a timer; all else happens on the owning loop.
-//! The loop takes the callback out of its table for the call, so the callback may do anything to its own timer.
-//!
-//! A ticker's next deadline is its last one plus the period, so it does not drift. If the loop was busy through
-//! several of them, one call stands for all, and says for how many it stands. Nothing fires early: deadlines are
-//! nanoseconds of the clock that the reactor reads.
+//! A ticker does not drift: its deadlines are whole periods apart, unless it is told otherwise ([`MissedTicks`]). Nothing
+//! fires early: deadlines are nanoseconds of the clock that the reactor reads.
 
+use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::event_loop::event_loop::{EventLoop, Local, TIMER_KEY};
-use crate::event_loop::handle::LoopShared;
+use crate::event_loop::handle::{LoopEvent, LoopShared};
 use crate::event_loop::reactor::Reactor;
 use crate::event_loop::slots::Key;
 use crate::event_loop::summary::{Holder, HolderKind};
+use crate::event_loop::timer_state::{Arming, MissedTicks, Plan, Repeat, Tick, TimerState, Wheel};
 use crate::event_loop::timers::TimerId;
 use crate::status::Status;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
 use crate::time::Instant;
 
 type Callback = Box<dyn FnMut(&EventLoop, Tick)>;
-
-/// What a timer's callback is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Tick {
-    /// The deadline that has come; the callback runs at this time or later.
-    pub deadline: Instant,
-    /// How many further ticks were due before the loop got to this one, for all of which this call stands. Always zero
-    /// for a timer that fires once.
-    pub missed: u64,
-}
-
-/// What a timer is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimerState {
-    /// Nothing: it was never armed, or has fired, or was stopped.
-    Idle,
-    /// It waits for this deadline.
-    Armed(Instant),
-    /// Its callback runs at this moment.
-    Firing,
-}
 
 /// Why a timer was not armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +36,12 @@ pub enum TimerError {
     /// The period is zero.
     #[error("a ticker needs a period longer than zero; for \"as soon as possible\" arm a job")]
     ZeroPeriod,
+    /// It has never been armed, so there is nothing to start again.
+    #[error("the timer has never been armed; `once` and `ticker` say for when")]
+    NeverArmed,
+    /// Somebody has destroyed it.
+    #[error("the timer was destroyed")]
+    Destroyed,
     /// The loop serves no timer any more.
     #[error("the loop of this timer has ended")]
     LoopEnded,
@@ -72,7 +52,7 @@ impl TimerError {
     pub fn status(self) -> Status {
         match self {
             TimerError::Infinite | TimerError::ZeroPeriod => Status::InvalidArgs,
-            TimerError::LoopEnded => Status::BadState,
+            TimerError::NeverArmed | TimerError::Destroyed | TimerError::LoopEnded => Status::BadState,
         }
     }
 }
@@ -85,114 +65,50 @@ impl From<TimerError> for Status {
 
 /// The part of a timer that any thread may reach.
 struct Shared {
-    arming: Mutex<Arming>,
-    reactor: Arc<Reactor>,
+    arming: Arming<InLoop>,
+    key: Key,
     owner: Arc<LoopShared>,
 }
 
-#[derive(Clone, Copy)]
-enum Arming {
-    Idle,
-    /// `since_shutdown`: it was armed by a callback of the shutdown, and holds the loop; a tick does not change that.
-    Armed {
-        deadline: Instant,
-        period: Option<Duration>,
-        id: TimerId,
-        since_shutdown: bool,
-    },
-    Firing {
-        deadline: Instant,
-        period: Option<Duration>,
-        since_shutdown: bool,
-    },
+/// Where the deadlines of one timer are kept: in its loop's reactor, under its place in the loop's table.
+struct InLoop {
+    reactor: Arc<Reactor>,
+    owner: Arc<LoopShared>,
+    key: Key,
 }
 
-impl Shared {
-    fn arm(&self, key: Key, deadline: Instant, period: Option<Duration>, since_shutdown: bool) {
-        let mut arming = self.arming.lock();
-        if let Arming::Armed { id, .. } = *arming {
-            self.reactor.cancel_timer(id);
-        }
-        let id = self.reactor.arm_timer(deadline, self.owner.clone(), TIMER_KEY | key.to_bits());
-        *arming = Arming::Armed { deadline, period, id, since_shutdown };
+impl Wheel for InLoop {
+    type Id = TimerId;
+
+    fn arm(&self, deadline: Instant) -> TimerId {
+        self.reactor.arm_timer(deadline, self.owner.clone(), TIMER_KEY | self.key.to_bits())
     }
 
-    /// Answers whether this has kept a call from happening.
-    fn stop(&self) -> bool {
-        let mut arming = self.arming.lock();
-        match std::mem::replace(&mut *arming, Arming::Idle) {
-            Arming::Idle => false,
-            Arming::Armed { id, .. } => {
-                self.reactor.cancel_timer(id);
-                true
-            }
-            Arming::Firing { period, .. } => period.is_some(),
-        }
-    }
-
-    fn state(&self) -> TimerState {
-        let arming = *self.arming.lock();
-        match arming {
-            Arming::Idle => TimerState::Idle,
-            Arming::Armed { deadline, .. } => TimerState::Armed(deadline),
-            Arming::Firing { .. } => TimerState::Firing,
-        }
-    }
-
-    /// From armed to firing, if it is this deadline that it is armed for. Else it was stopped or armed anew meanwhile.
-    fn begin_firing(&self, fired: Instant, now: Instant) -> Option<Tick> {
-        let mut arming = self.arming.lock();
-        let Arming::Armed { deadline, period, id, since_shutdown } = *arming else { return None };
-        if deadline != fired {
-            return None;
-        }
-        // Armed anew for the same deadline, with the older event still under way: this call is for the newer arming.
+    fn cancel(&self, id: TimerId) {
         self.reactor.cancel_timer(id);
-        let missed = period.map_or(0, |period| (now - deadline).as_nanos() / period.as_nanos());
-        let missed = u64::try_from(missed).unwrap_or(u64::MAX);
-        let last = period.map_or(deadline, |period| Instant::from_nanos(missed_until(deadline, period, missed)));
-        *arming = Arming::Firing { deadline: last, period, since_shutdown };
-        Some(Tick { deadline, missed })
     }
-
-    /// From firing to armed for the next tick, or to idle, unless the callback has decided otherwise.
-    fn end_firing(&self, key: Key, may_tick: bool) {
-        let mut arming = self.arming.lock();
-        let Arming::Firing { deadline, period, since_shutdown } = *arming else { return };
-        *arming = Arming::Idle;
-        if let Some(period) = period.filter(|_| may_tick) {
-            let deadline = deadline + period;
-            let id = self.reactor.arm_timer(deadline, self.owner.clone(), TIMER_KEY | key.to_bits());
-            *arming = Arming::Armed { deadline, period: Some(period), id, since_shutdown };
-        }
-    }
-}
-
-fn missed_until(deadline: Instant, period: Duration, missed: u64) -> u64 {
-    let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-    deadline.as_nanos().saturating_add(period.saturating_mul(missed))
 }
 
 /// A timer in its loop's table.
 pub(crate) struct TimerSlot {
     /// Absent while it runs.
     callback: Option<Callback>,
-    shared: Arc<Shared>,
-    /// Nobody has a handle any more: it goes when it is idle.
-    detached: bool,
+    /// Absent only while the slot is being made.
+    shared: Option<Arc<Shared>>,
     created: &'static Location<'static>,
 }
 
 impl TimerSlot {
     /// What keeps a loop from ending: a timer that was armed since the shutdown began.
     pub(crate) fn holder(&self) -> Option<Holder> {
-        let arming = *self.shared.arming.lock();
-        let Arming::Armed { since_shutdown: true, .. } = arming else { return None };
-        Some(Holder { kind: HolderKind::Timer, created: self.created })
+        let holds = self.shared.as_ref().is_some_and(|shared| shared.arming.holds());
+        holds.then_some(Holder { kind: HolderKind::Timer, created: self.created })
     }
 
     pub(crate) fn stop(&self) {
-        self.shared.stop();
+        if let Some(shared) = &self.shared {
+            let _ = shared.arming.stop();
+        }
     }
 }
 
@@ -224,41 +140,37 @@ impl EventLoop {
     #[track_caller]
     pub fn timer(&self, callback: impl FnMut(&EventLoop, Tick) + 'static) -> Timer {
         let local = self.local();
-        let shared = Arc::new(Shared {
-            arming: Mutex::new(Arming::Idle),
-            reactor: local.reactor.clone(),
-            owner: local.shared.clone(),
-        });
-        let slot = TimerSlot {
-            callback: Some(Box::new(callback)),
-            shared: shared.clone(),
-            detached: false,
-            created: Location::caller(),
-        };
+        let slot = TimerSlot { callback: Some(Box::new(callback)), shared: None, created: Location::caller() };
         let key = local.timers.borrow_mut().insert(slot);
-        Timer { owner: local.clone(), key, shared, is_attached: true }
+        let (reactor, owner) = (local.reactor.clone(), local.shared.clone());
+        let arming = Arming::new(InLoop { reactor, owner: owner.clone(), key });
+        let shared = Arc::new(Shared { arming, key, owner });
+        if let Some(slot) = local.timers.borrow_mut().get_mut(key) {
+            slot.shared = Some(shared.clone());
+        }
+        Timer { owner: local.clone(), shared, last: Cell::new(None), is_attached: true }
     }
 
     /// The reactor says that a deadline has come.
     pub(crate) fn fire_timer(&self, key: Key, deadline: Instant) {
         let timers = &self.local().timers;
-        let Some((shared, callback)) = ({
+        let Some((Some(shared), callback)) = ({
             let mut timers = timers.borrow_mut();
             timers.get_mut(key).map(|slot| (slot.shared.clone(), slot.callback.take()))
         }) else {
             return;
         };
         let mut callback = callback;
-        if let Some(tick) = shared.begin_firing(deadline, self.now()) {
+        if let Some(tick) = shared.arming.begin_firing(deadline, self.now()) {
             if let Some(callback) = &mut callback {
                 self.call("timer", || callback(self, tick));
             }
-            shared.end_firing(key, self.accepts_arming());
+            shared.arming.end_firing(self.accepts_arming());
         }
         let unused = {
             let mut timers = timers.borrow_mut();
             match timers.get_mut(key) {
-                Some(slot) if slot.detached && shared.state() == TimerState::Idle => {
+                Some(_) if shared.arming.is_over() => {
                     timers.remove(key);
                     callback
                 }
@@ -270,7 +182,18 @@ impl EventLoop {
             }
         };
         if unused.is_some() {
-            self.call("timer", || drop(unused));
+            self.guarded("timer", || drop(unused));
+        }
+    }
+
+    /// Somebody, on another thread perhaps, has left this timer with nothing to do any more.
+    pub(crate) fn remove_timer(&self, key: Key) {
+        let mut timers = self.local().timers.borrow_mut();
+        let is_over = timers.get_mut(key).and_then(|slot| slot.shared.as_ref()).is_some_and(|of| of.arming.is_over());
+        let unused = is_over.then(|| timers.remove(key)).flatten();
+        drop(timers);
+        if unused.is_some() {
+            self.guarded("timer", || drop(unused));
         }
     }
 }
@@ -282,8 +205,9 @@ impl EventLoop {
 #[must_use = "dropping a timer stops it; `detach` leaves it to its loop"]
 pub struct Timer {
     owner: Rc<Local>,
-    key: Key,
     shared: Arc<Shared>,
+    /// What it was armed for last: how long after the arming, and how it repeats.
+    last: Cell<Option<(Duration, Repeat)>>,
     is_attached: bool,
 }
 
@@ -294,7 +218,7 @@ impl Timer {
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
     pub fn once(&self, after: Duration) -> Result<(), TimerError> {
-        self.once_at(self.owner.reactor.clock().now() + after)
+        self.arm_after(after, Repeat::Once)
     }
 
     /// Arms the timer to fire once, at `deadline`. Replaces what it was armed for.
@@ -302,7 +226,8 @@ impl Timer {
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
     pub fn once_at(&self, deadline: Instant) -> Result<(), TimerError> {
-        self.arm(deadline, None)
+        let after = deadline.duration_since(self.owner.reactor.clock().now());
+        self.arm(deadline, after, Repeat::Once)
     }
 
     /// Arms the timer to fire every `period`, for the first time one period from now. Replaces what it was armed for.
@@ -313,34 +238,60 @@ impl Timer {
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
     pub fn ticker(&self, period: Duration) -> Result<(), TimerError> {
+        self.ticker_with(period, MissedTicks::Skip)
+    }
+
+    /// [`Timer::ticker`] with a policy of its own for ticks that were due while the loop was busy.
+    ///
+    /// # Errors
+    /// See [`TimerError`]; nothing changes then.
+    pub fn ticker_with(&self, period: Duration, missed: MissedTicks) -> Result<(), TimerError> {
         if period.is_zero() {
             return Err(TimerError::ZeroPeriod);
         }
-        self.arm(self.owner.reactor.clock().now() + period, Some(period))
+        self.arm_after(period, Repeat::Every(period, missed))
     }
 
-    fn arm(&self, deadline: Instant, period: Option<Duration>) -> Result<(), TimerError> {
+    /// Arms the timer as it was armed last, counted from now.
+    ///
+    /// # Errors
+    /// See [`TimerError`]; nothing changes then.
+    pub fn restart(&self) -> Result<(), TimerError> {
+        let (after, repeat) = self.last.get().ok_or(TimerError::NeverArmed)?;
+        self.arm_after(after, repeat)
+    }
+
+    fn arm_after(&self, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
+        // The clock is read here and now: a time from the beginning of the iteration would make the timer fire early.
+        self.arm(self.owner.reactor.clock().now() + after, after, repeat)
+    }
+
+    fn arm(&self, deadline: Instant, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
         if deadline.is_infinite() {
             return Err(TimerError::Infinite);
         }
         if !self.owner.accepts_arming() {
             return Err(TimerError::LoopEnded);
         }
-        self.shared.arm(self.key, deadline, period, self.owner.is_shutting_down());
+        let plan = Plan { repeat, since_shutdown: self.owner.is_shutting_down() };
+        if !self.shared.arming.arm(deadline, plan) {
+            return Err(TimerError::Destroyed);
+        }
+        self.last.set(Some((after, repeat)));
         Ok(())
     }
 
     /// Stops the timer. Answers whether this has kept a call from happening.
     pub fn stop(&self) -> bool {
-        self.shared.stop()
+        self.shared.arming.stop().prevented
     }
 
     /// What the timer is doing.
     pub fn state(&self) -> TimerState {
-        self.shared.state()
+        self.shared.arming.state()
     }
 
-    /// A handle that stops this timer from any thread.
+    /// A handle that stops or destroys this timer from any thread.
     pub fn stopper(&self) -> TimerStopper {
         TimerStopper { shared: self.shared.clone() }
     }
@@ -348,18 +299,12 @@ impl Timer {
     /// Leaves the timer to its loop, until it has fired (a ticker: until the loop ends or a [`TimerStopper`] stops it).
     pub fn detach(mut self) {
         self.is_attached = false;
+        let is_over = self.shared.arming.detach();
+        // While its callback runs, the loop looks at this when that has returned.
         let unused = {
             let mut timers = self.owner.timers.borrow_mut();
-            match timers.get_mut(self.key) {
-                Some(slot) if self.shared.state() == TimerState::Idle && slot.callback.is_some() => {
-                    timers.remove(self.key)
-                }
-                Some(slot) => {
-                    slot.detached = true;
-                    None
-                }
-                None => None,
-            }
+            let is_at_home = timers.get_mut(self.shared.key).is_some_and(|slot| slot.callback.is_some());
+            if is_over && is_at_home { timers.remove(self.shared.key) } else { None }
         };
         drop(unused);
     }
@@ -368,8 +313,8 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if self.is_attached {
-            self.shared.stop();
-            let slot = self.owner.timers.borrow_mut().remove(self.key);
+            self.shared.arming.destroy();
+            let slot = self.owner.timers.borrow_mut().remove(self.shared.key);
             drop(slot);
         }
     }
@@ -381,7 +326,7 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// Stops one timer, from any thread, any number of times.
+/// Stops one timer, from any thread, any number of times, or destroys it.
 #[derive(Clone)]
 pub struct TimerStopper {
     shared: Arc<Shared>,
@@ -391,17 +336,30 @@ impl TimerStopper {
     /// Stops the timer. `true`: the callback is not going to be called any more, until it is armed anew. `false`: it
     /// was idle, or is being called for the last time at this moment; a call that is under way is not waited for.
     pub fn stop(&self) -> bool {
-        let stopped = self.shared.stop();
-        if stopped {
+        let stopped = self.shared.arming.stop();
+        if stopped.is_over {
+            self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
+        }
+        if stopped.prevented {
             // The loop may be shutting down and waiting for nothing but this timer.
             self.shared.owner.parker.unpark();
         }
-        stopped
+        stopped.prevented
+    }
+
+    /// Stops the timer for good: from now on it cannot be armed, and its callback is dropped by its loop, at its next turn.
+    /// A call that is under way is not waited for. Answers whether this call did it.
+    pub fn destroy(&self) -> bool {
+        let destroyed = self.shared.arming.destroy();
+        if destroyed {
+            self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
+        }
+        destroyed
     }
 }
 
 impl fmt::Debug for TimerStopper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TimerStopper({:?})", self.shared.state())
+        write!(f, "TimerStopper({:?})", self.shared.arming.state())
     }
 }

@@ -19,6 +19,7 @@ pub(crate) struct WaitSlot {
     /// What the reactor knows it by; `None` while its callback runs.
     armed: Option<WaitId>,
     since_shutdown: bool,
+    kind: HolderKind,
     created: &'static Location<'static>,
 }
 
@@ -35,7 +36,7 @@ enum Callback {
 impl WaitSlot {
     /// What keeps a loop from ending: a wait that was armed since the shutdown began.
     pub(crate) fn holder(&self) -> Option<Holder> {
-        self.since_shutdown.then_some(Holder { kind: HolderKind::Wait, created: self.created })
+        self.since_shutdown.then_some(Holder { kind: self.kind, created: self.created })
     }
 
     pub(crate) fn disarm(&mut self, local: &Local) {
@@ -84,7 +85,7 @@ impl EventLoop {
         S: Waitable + ?Sized,
         F: FnOnce(&EventLoop, Readiness) + 'static,
     {
-        let created = Location::caller();
+        let created = (HolderKind::Wait, Location::caller());
         self.begin_wait(source, interest, callback, created, |callback| Callback::Once(Box::new(callback)))
     }
 
@@ -102,7 +103,24 @@ impl EventLoop {
         S: Waitable + ?Sized,
         F: FnMut(&EventLoop, Readiness) + 'static,
     {
-        let created = Location::caller();
+        let created = (HolderKind::Wait, Location::caller());
+        self.begin_wait(source, interest, callback, created, |callback| Callback::EachTime(Box::new(callback)))
+    }
+
+    /// [`EventLoop::wait`] on behalf of something else, which is named if it holds the loop.
+    #[track_caller]
+    pub(crate) fn wait_for<S, F>(
+        &self,
+        kind: HolderKind,
+        source: &S,
+        interest: Interest,
+        callback: F,
+    ) -> Result<Wait, WaitError<F>>
+    where
+        S: Waitable + ?Sized,
+        F: FnMut(&EventLoop, Readiness) + 'static,
+    {
+        let created = (kind, Location::caller());
         self.begin_wait(source, interest, callback, created, |callback| Callback::EachTime(Box::new(callback)))
     }
 
@@ -111,7 +129,7 @@ impl EventLoop {
         source: &S,
         interest: Interest,
         callback: F,
-        created: &'static Location<'static>,
+        (kind, created): (HolderKind, &'static Location<'static>),
         boxed: impl FnOnce(F) -> Callback,
     ) -> Result<Wait, WaitError<F>> {
         let local = self.local();
@@ -125,6 +143,7 @@ impl EventLoop {
             callback: Callback::Lent,
             armed: None,
             since_shutdown: local.is_shutting_down(),
+            kind,
             created,
         };
         let key = local.waits.borrow_mut().insert(slot);

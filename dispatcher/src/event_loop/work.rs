@@ -7,35 +7,18 @@
 //! 3. The loop takes `done` out of its table and calls it with the result. That is the only place where an item ends.
 
 use std::fmt;
+use std::panic::Location;
 
 use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::handle::{LoopEvent, LoopShared};
+use crate::event_loop::lane::Lane;
 use crate::event_loop::panics::caught;
 use crate::event_loop::slots::{Key, Slots};
+use crate::event_loop::summary::{Holder, HolderKind};
 use crate::event_loop::work_state::WorkState;
 use crate::event_loop::worker::{WorkItem, Worker};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex};
-
-/// Which worker a piece of work goes to. Lanes do not wait for each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lane {
-    /// Short, bounded work, such as a checksum.
-    Fast,
-    /// Work that blocks or takes long, such as reading a file.
-    Slow,
-}
-
-impl Lane {
-    pub(crate) const ALL: [Lane; 2] = [Lane::Fast, Lane::Slow];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Lane::Fast => "fast",
-            Lane::Slow => "slow",
-        }
-    }
-}
 
 /// Why work has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +56,20 @@ pub enum WorkPolicy {
     Run,
     /// It is canceled: `done` is told so.
     Cancel,
+}
+
+/// The policy of each lane.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct WorkPolicies([WorkPolicy; Lane::ALL.len()]);
+
+impl WorkPolicies {
+    pub(crate) fn set(&mut self, lane: Lane, policy: WorkPolicy) {
+        self.0[lane as usize] = policy;
+    }
+
+    fn of(&self, lane: Lane) -> WorkPolicy {
+        self.0[lane as usize]
+    }
 }
 
 /// Work that was not accepted; both functions are in it, unrun.
@@ -125,7 +122,11 @@ impl<W, D> From<WorkRefused<W, D>> for Status {
     }
 }
 
-type Done = Box<dyn FnOnce(&EventLoop)>;
+/// What waits in the loop's table for an item to end.
+struct Done {
+    callback: Box<dyn FnOnce(&EventLoop)>,
+    given: &'static Location<'static>,
+}
 
 /// The workers of one loop, and the callbacks that wait for them.
 pub(crate) struct WorkTable {
@@ -143,8 +144,23 @@ impl WorkTable {
         self.done.len()
     }
 
-    pub(crate) fn cancel_queued(&self) -> u64 {
-        self.workers.iter().flatten().map(Worker::cancel_queued).sum()
+    /// Deals with what has not been started, by policy, and asks what has been to be quick. Answers how many items were
+    /// canceled.
+    pub(crate) fn begin_shutdown(&self, policies: &WorkPolicies) -> u64 {
+        let mut canceled = 0;
+        for (lane, worker) in Lane::ALL.into_iter().zip(&self.workers) {
+            let Some(worker) = worker else { continue };
+            if policies.of(lane) == WorkPolicy::Cancel {
+                canceled += worker.cancel_queued();
+            }
+            worker.hurry();
+        }
+        canceled
+    }
+
+    /// The items that have not come to their end, all of which hold the loop.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.done.iter().map(|done| Holder { kind: HolderKind::Work, created: done.given })
     }
 
     pub(crate) fn take_workers(&mut self) -> impl Iterator<Item = Worker> + use<> {
@@ -159,6 +175,7 @@ struct Item<W, T> {
     result: Mutex<Option<Result<T, WorkError>>>,
     origin: Arc<LoopShared>,
     slot: Mutex<Option<Key>>,
+    given: &'static Location<'static>,
 }
 
 impl<W, T> Item<W, T> {
@@ -196,6 +213,10 @@ where
             self.end(Err(WorkError::Canceled));
         }
         canceled
+    }
+
+    fn given(&self) -> &'static Location<'static> {
+        self.given
     }
 }
 
@@ -236,6 +257,7 @@ impl EventLoop {
     ///     event_loop.work(Lane::Fast, move || captured.tid(), |_, _| {});
     /// }
     /// ```
+    #[track_caller]
     pub fn work<T, W, D>(&self, lane: Lane, work: W, done: D) -> Result<WorkHandle, WorkRefused<W, D>>
     where
         T: Send + 'static,
@@ -249,7 +271,8 @@ impl EventLoop {
         let mut table = local.work.borrow_mut();
         let worker = &mut table.workers[lane as usize];
         if worker.is_none() {
-            match Worker::start(&format!("{}-{}", local.shared.name, lane.name())) {
+            let gate = local.at_gate.as_ref().map(|at| at.gate.clone());
+            match Worker::start(format!("{}-{}", local.shared.name, lane.name()), lane, gate) {
                 Ok(started) => *worker = Some(started),
                 Err(error) => {
                     tracing::warn!(%error, lane = lane.name(), "could not start a worker");
@@ -263,14 +286,16 @@ impl EventLoop {
             result: Mutex::new(None),
             origin: local.shared.clone(),
             slot: Mutex::new(None),
+            given: Location::caller(),
         });
-        let result_of = item.clone();
-        let slot = table.done.insert(Box::new(move |event_loop| {
+        let (result_of, given) = (item.clone(), item.given);
+        let callback = Box::new(move |event_loop: &EventLoop| {
             let result = result_of.result.lock().take();
             if let Some(result) = result {
                 done(event_loop, result);
             }
-        }));
+        });
+        let slot = table.done.insert(Done { callback, given });
         *item.slot.lock() = Some(slot);
         if let Some(worker) = &table.workers[lane as usize] {
             worker.enqueue(item.clone());
@@ -282,7 +307,7 @@ impl EventLoop {
     pub(crate) fn finish_work(&self, slot: Key) {
         let done = self.local().work.borrow_mut().done.remove(slot);
         if let Some(done) = done {
-            self.call("work", || done(self));
+            self.call("work", || (done.callback)(self));
         }
     }
 }

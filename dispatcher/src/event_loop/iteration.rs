@@ -1,0 +1,132 @@
+//! One iteration of a loop, and the run of iterations.
+//!
+//! Each iteration does, in this order, each kind of callback within its [budget](crate::event_loop::budget), so that none
+//! starves another:
+//!
+//! 1. stand still, if another loop of the manager pauses;
+//! 2. look for events, unless it has just slept, which looks for them; then call the check hooks;
+//! 3. timers and waits that are due, results of work;
+//! 4. asynchronous callbacks, from this thread and others;
+//! 5. jobs that were armed before;
+//! 6. the workload, if the loop is one of a pool;
+//! 7. idle hooks, then prepare hooks.
+//!
+//! When nothing is left it sleeps until the next deadline, event or post. So between the prepare hooks of one iteration
+//! and the check hooks of the next nothing of the loop runs.
+
+use crate::event_loop::budget::{Budget, CALLBACKS};
+use crate::event_loop::current::{self, Entered};
+use crate::event_loop::event_loop::{EventLoop, Phase, WAIT_KEY};
+use crate::event_loop::handle::LoopEvent;
+use crate::event_loop::hook::HookKind;
+use crate::event_loop::parker::poll;
+use crate::event_loop::reactor::{Fired, PollMode};
+use crate::event_loop::slots::Key;
+use crate::event_loop::summary::LoopSummary;
+use crate::sync::Chain;
+
+impl EventLoop {
+    /// One iteration, without sleeping. Answers whether there is more to do at once.
+    #[cfg(test)]
+    pub(crate) fn iterate(&self) -> bool {
+        let _entered: Entered = current::enter(self);
+        self.turn()
+    }
+
+    /// Runs until a shutdown has been asked for and is complete.
+    pub(crate) fn run(&self) -> LoopSummary {
+        let local = &**self.local();
+        let _counted = local.at_gate.clone().map(|at| at.leave_when_dropped());
+        let _entered: Entered = current::enter(self);
+        loop {
+            let more = self.turn();
+            self.close_if_lingered();
+            let more = more || local.workload.borrow_mut().before_park();
+            if more || self.advance_shutdown() {
+                continue;
+            }
+            if local.phase.get() == Phase::Ended {
+                break;
+            }
+            if local.hooks.borrow().has(HookKind::Idle) {
+                continue;
+            }
+            local.shared.parker.park();
+            local.has_slept.set(true);
+        }
+        self.leave();
+        local.summary.take()
+    }
+
+    fn turn(&self) -> bool {
+        let local = &**self.local();
+        if let Some(at_gate) = &local.at_gate {
+            at_gate.pass();
+        }
+        let clock = local.reactor.clock();
+        local.events.borrow_mut().extend(local.shared.events.take_all());
+        let turn = local.turns.get().wrapping_add(1);
+        local.turns.set(turn);
+        let has_slept = local.has_slept.replace(false);
+        if turn.is_multiple_of(local.poll_every) && !has_slept {
+            poll(&local.reactor, PollMode::NonBlocking);
+        }
+        self.run_hooks(HookKind::Check);
+        self.run_events(&mut Budget::new(clock));
+        self.run_tasks(&mut Budget::new(clock));
+        self.run_jobs(&mut Budget::new(clock));
+        let more = local.workload.borrow_mut().run(CALLBACKS);
+        self.run_hooks(HookKind::Idle);
+        self.run_hooks(HookKind::Prepare);
+        more || self.has_more()
+    }
+
+    fn has_more(&self) -> bool {
+        let local = &**self.local();
+        !local.events.borrow().is_empty()
+            || !local.tasks.borrow().is_empty()
+            || !local.last_tasks.borrow().is_empty()
+            || !local.shared.inbox.is_empty()
+            || !local.shared.events.is_empty()
+            || local.jobs.borrow().has_armed()
+    }
+
+    fn run_events(&self, budget: &mut Budget<'_>) {
+        let events = &self.local().events;
+        // Only what is there now: what a callback leads to waits for the next iteration.
+        let there = events.borrow().len();
+        for _ in 0..there {
+            if !budget.spend() {
+                return;
+            }
+            let event = events.borrow_mut().pop_front();
+            match event {
+                Some(LoopEvent::Fired(key, Fired::Timer { deadline })) => {
+                    self.fire_timer(Key::from_bits(key & !WAIT_KEY), deadline);
+                }
+                Some(LoopEvent::Fired(key, Fired::Ready(ready))) => {
+                    self.fire_wait(Key::from_bits(key & !WAIT_KEY), ready)
+                }
+                Some(LoopEvent::WorkDone(slot)) => self.finish_work(slot),
+                Some(LoopEvent::TimerGone(slot)) => self.remove_timer(slot),
+                Some(LoopEvent::Shutdown) => self.begin_draining(),
+                None => return,
+            }
+        }
+    }
+
+    fn run_tasks(&self, budget: &mut Budget<'_>) {
+        let local = &**self.local();
+        if local.tasks.borrow().is_empty() {
+            let fresh = local.shared.inbox.take_all();
+            let fresh = if fresh.is_empty() { local.last_tasks.replace(Chain::empty()) } else { fresh };
+            *local.tasks.borrow_mut() = fresh;
+        }
+        while !local.tasks.borrow().is_empty() && budget.spend() {
+            let task = local.tasks.borrow_mut().next();
+            if let Some(task) = task {
+                self.call("async", || task.call(self));
+            }
+        }
+    }
+}
