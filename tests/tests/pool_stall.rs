@@ -154,3 +154,25 @@ fn a_vacant_lead_is_filled_although_nothing_is_posted() {
         finish(&runtime, &release);
     }
 }
+
+/// Nobody is woken for a callee, which its caller's thread runs next; when the caller does not return, the watch sees it.
+#[test]
+fn a_lone_callee_of_a_callback_that_does_not_return_runs_on_the_other_thread() {
+    for _ in 0..20 {
+        let runtime = pool_of(2);
+        let caller = dispatcher(&runtime, "caller", DispatcherBuilder::new());
+        let callee = dispatcher(&runtime, "callee", DispatcherBuilder::new());
+        let (block, is_inside, release) = blocked();
+        let (sender, receiver) = channel();
+        let handle = callee.handle();
+        caller
+            .post_task(move |_| {
+                handle.post_task(move |_| sender.send(()).expect("it is awaited")).expect("accepted");
+                block();
+            })
+            .expect("accepted");
+        within(&is_inside, "the blocked callback");
+        within(&receiver, "the callee");
+        finish(&runtime, &release);
+    }
+}

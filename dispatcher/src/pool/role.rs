@@ -4,12 +4,12 @@ use std::io;
 
 use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::time::{Clock, Instant};
 
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
-use super::run_queue::{self, RunQueue};
+use super::run_queue::{self, Pushed, RunQueue};
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
 
@@ -52,6 +52,8 @@ pub(crate) struct Pool {
     pub(super) idle: Idle,
     /// For each thread, touched by itself only: whether it counts as searching.
     pub(super) searching: Flags,
+    /// For each thread: how many turns it has begun.
+    pub(super) turns: Turns,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
     lanes: Lanes,
@@ -71,6 +73,7 @@ impl Pool {
             queue: RunQueue::new(limit),
             idle: Idle::new(limit),
             searching: Flags::new(limit),
+            turns: Turns::new(limit),
             watch: StallWatch::new(format!("{}-watch", options.name)),
             threads: Threads::new(options.name.clone(), options.threads, limit),
             lanes: Lanes::new(options.name, by_hand),
@@ -106,7 +109,18 @@ impl Pool {
     }
 
     /// Makes a runnable run: on this thread's own deque if it belongs to the pool, else through the injector.
+    ///
+    /// Nobody is woken for what this thread runs next itself: a wake-up costs more than most callbacks. If the callback
+    /// that is running takes long, the stall watch wakes a thread for it.
     pub(crate) fn schedule(self: &Arc<Self>, task: Task) {
+        match self.queue.push(self.id(), task) {
+            Pushed::Next => self.watch.arm(self),
+            Pushed::Behind => self.notify(),
+        }
+    }
+
+    /// Like [`schedule`](Pool::schedule), for what should run beside the running callback: a sleeping thread is woken.
+    pub(crate) fn schedule_beside(&self, task: Task) {
         self.queue.push(self.id(), task);
         self.notify();
     }
@@ -219,5 +233,27 @@ impl Flags {
             flag.store(value, Ordering::Relaxed);
         }
         before
+    }
+}
+
+/// How many turns each thread of a pool has begun: a number that stands still while something waits in the thread's
+/// deque tells of a long callback.
+#[derive(Debug)]
+pub(super) struct Turns(Box<[AtomicU32]>);
+
+impl Turns {
+    fn new(threads: usize) -> Self {
+        Turns((0..threads).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// A thread begins a turn. Only itself writes its number.
+    pub(super) fn begin(&self, thread: ThreadIndex) {
+        let turns = &self.0[thread];
+        turns.store(turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The numbers of all threads.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().map(|turns| turns.load(Ordering::Relaxed))
     }
 }

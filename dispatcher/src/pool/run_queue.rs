@@ -36,6 +36,15 @@ pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Where a runnable was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// On this thread's own deque, which was empty: it is what this thread runs next.
+    Next,
+    /// Behind others, or where only other threads look.
+    Behind,
+}
+
 /// The run queues of one pool.
 pub(crate) struct RunQueue {
     injector: Injector<Task>,
@@ -68,17 +77,18 @@ impl RunQueue {
     }
 
     /// Queues a runnable: on the own deque of a thread of pool `id`, else on the injector.
-    pub(crate) fn push(&self, id: usize, task: Task) {
-        let left = OWN.with(|own| match &*own.borrow() {
+    pub(crate) fn push(&self, id: usize, task: Task) -> Pushed {
+        OWN.with(|own| match &*own.borrow() {
             Some(worker) if CURRENT_POOL.with(Cell::get) == id => {
+                let pushed = if worker.is_empty() { Pushed::Next } else { Pushed::Behind };
                 worker.push(task);
-                None
+                pushed
             }
-            _ => Some(task),
-        });
-        if let Some(task) = left {
-            self.injector.push(task);
-        }
+            _ => {
+                self.injector.push(task);
+                Pushed::Behind
+            }
+        })
     }
 
     /// The oldest of the calling thread's own deque.
@@ -109,6 +119,11 @@ impl RunQueue {
                 .filter_map(|step| stealers[(index + step) % count].as_ref())
                 .find_map(|sibling| insist(|| sibling.steal_batch_and_pop(own)))
         })
+    }
+
+    /// Whether something waits in the deque of thread `index`.
+    pub(crate) fn has_own(&self, index: usize) -> bool {
+        self.stealers.read().get(index).is_some_and(|stealer| stealer.as_ref().is_some_and(|own| !own.is_empty()))
     }
 
     /// Whether nothing is runnable in any queue of the pool.

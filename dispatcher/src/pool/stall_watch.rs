@@ -1,8 +1,11 @@
-//! The stall watch: sees to it that the lead of a pool does not stay vacant while a thread is parked.
+//! The stall watch: sees to it that nothing waits behind a long callback while a thread of the pool sleeps.
 //!
-//! A leader that takes events leaves the lead and runs what they are for; waking a parked thread each time would cost
-//! more than the events. So the watch, a thread of its own, is *armed* then: it looks once a millisecond, and when the
-//! lead has been vacant at two looks in a row with no leader in between, it wakes a parked thread, which takes it.
+//! Two things are left undone in the hope that the running callback is short, because a wake-up costs more than most
+//! callbacks: a leader that takes events leaves the lead vacant and runs what they are for; and nobody is woken for a
+//! runnable that the thread which made it runnable runs next itself. The watch, a thread of its own, is *armed* then. It
+//! looks once a millisecond. When the lead has been vacant at two looks in a row with no leader in between, it wakes a
+//! parked thread, which takes it; when a runnable waits in the deque of a thread that has begun no turn since the last
+//! look, it wakes any sleeping thread, which steals it.
 //! After [`QUIET_LOOKS`] looks with nothing to do it sleeps until it is armed again, so an idle pool has no timer.
 //!
 //! States of the word: `ASLEEP` (waits for `arm`), `TICKING` (looks), `ARMED` (looks, and was armed since the last look).
@@ -120,6 +123,7 @@ impl StallWatch {
 fn watch(shared: &Shared, pool: &Weak<Pool>) {
     let mut quiet = 0;
     let mut seen_vacant_at = None;
+    let mut seen_turns: Vec<u32> = Vec::new();
     loop {
         {
             let mut control = shared.control.lock();
@@ -135,6 +139,7 @@ fn watch(shared: &Shared, pool: &Weak<Pool>) {
                 }
                 quiet = 0;
                 seen_vacant_at = None;
+                seen_turns.clear();
                 continue;
             }
             let next_look = Clock::real().now() + LEAD_VACANCY;
@@ -143,17 +148,17 @@ fn watch(shared: &Shared, pool: &Weak<Pool>) {
         let Some(pool) = pool.upgrade() else { return };
         let armed = shared.word.swap(TICKING, Ordering::AcqRel) == ARMED; // ORDERING: as in `arm`.
         let leads = shared.leads.load(Ordering::Relaxed);
-        if !pool.idle.lead_is_wanted() {
-            seen_vacant_at = None;
-            quiet = if armed { 0 } else { quiet + 1 };
-        } else if seen_vacant_at == Some(leads) {
-            let wake = pool.idle.wake_one(true);
+        let turns: Vec<u32> = pool.turns.all().collect();
+        let waits_behind =
+            |(thread, turn): (usize, &u32)| seen_turns.get(thread) == Some(turn) && pool.queue.has_own(thread);
+        let stalled = turns.iter().enumerate().any(waits_behind);
+        let lead_is_wanted = pool.idle.lead_is_wanted();
+        quiet = if armed || stalled || lead_is_wanted { 0 } else { quiet + 1 };
+        if stalled || lead_is_wanted && seen_vacant_at == Some(leads) {
+            let wake = pool.idle.wake_one(!stalled);
             pool.carry_out(wake);
-            seen_vacant_at = None;
-            quiet = 0;
-        } else {
-            seen_vacant_at = Some(leads);
-            quiet = 0;
         }
+        seen_vacant_at = lead_is_wanted.then_some(leads);
+        seen_turns = turns;
     }
 }

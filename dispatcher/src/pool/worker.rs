@@ -11,6 +11,7 @@
 //! A thread that found nothing counts as searching until it finds something, sleeps, or runs anything else.
 
 use super::idle::{SleepAs, ThreadIndex};
+use super::run_queue::Pushed;
 use super::{Pool, Task, Turn};
 use crate::event_loop::PollMode;
 use crate::sync::Arc;
@@ -77,8 +78,9 @@ impl Worker {
                 self.seat.look();
             }
             let Some(task) = self.seat.next(self.turns) else { return false };
-            if Arc::clone(&task).run_turn() == Turn::Again {
-                pool.queue.push(pool.id(), task);
+            pool.turns.begin(self.seat.index);
+            if Arc::clone(&task).run_turn() == Turn::Again && pool.queue.push(pool.id(), task) == Pushed::Behind {
+                // What stands alone in the own deque is run next, by this thread and at once.
                 pool.notify();
             }
         }

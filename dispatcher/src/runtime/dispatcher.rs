@@ -349,6 +349,12 @@ impl DispatcherInner {
         self.pool.schedule(task);
     }
 
+    /// Like [`schedule`](DispatcherInner::schedule), for more callbacks to run beside the one that is about to.
+    pub(crate) fn schedule_beside(self: &Arc<Self>) {
+        let task: Task = Arc::clone(self) as Task;
+        self.pool.schedule_beside(task);
+    }
+
     fn caller(&self, origin: Origin) -> Caller {
         let depth_limit = self.owner.inline_depth();
         if origin == Origin::Queued {

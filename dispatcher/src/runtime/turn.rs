@@ -61,7 +61,7 @@ impl DispatcherInner {
             let share = !self.options().synchronized && core.wants_schedule(false);
             drop(core);
             if share {
-                self.schedule();
+                self.schedule_beside();
             }
             self.invoke(entry.callback, entry.outcome);
         }
