@@ -20,11 +20,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::event_loop::current;
+use crate::event_loop::deferred::Deferred;
 use crate::event_loop::handle::{LoopEvent, LoopHandle, LoopShared, Refused};
 use crate::event_loop::hook::HookTable;
 use crate::event_loop::job::JobTable;
 use crate::event_loop::loop_local::LocalTable;
 use crate::event_loop::loop_manager::{ManagerHandle, ManagerShared};
+use crate::event_loop::net::NetTable;
 use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy, PanicObserver, caught};
 use crate::event_loop::parker::{Parker, Workload};
 use crate::event_loop::pause::AtGate;
@@ -133,6 +135,8 @@ pub(crate) struct Local {
     pub(crate) work: RefCell<WorkTable>,
     pub(crate) hooks: RefCell<HookTable>,
     pub(crate) locals: RefCell<LocalTable>,
+    pub(crate) net: RefCell<NetTable>,
+    pub(crate) deferred: RefCell<Deferred>,
     pub(super) workload: RefCell<Box<dyn Workload>>,
     /// Taken from the inbox, not run yet. Those taken when the inbox was closed come after.
     pub(super) tasks: RefCell<Chain<SmallFn<EventLoop>>>,
@@ -198,6 +202,8 @@ impl EventLoop {
             work: RefCell::new(WorkTable::new()),
             hooks: RefCell::new(HookTable::default()),
             locals: RefCell::new(LocalTable::default()),
+            net: RefCell::new(NetTable::new()),
+            deferred: RefCell::default(),
             workload: RefCell::new(workload),
             tasks: RefCell::new(Chain::empty()),
             last_tasks: RefCell::new(Chain::empty()),

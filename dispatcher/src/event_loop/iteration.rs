@@ -5,7 +5,7 @@
 //!
 //! 1. stand still, if another loop of the manager pauses;
 //! 2. look for events, unless it has just slept, which looks for them; then call the check hooks;
-//! 3. timers and waits that are due, results of work;
+//! 3. timers and waits that are due, results of work, outcomes of the network;
 //! 4. asynchronous callbacks, from this thread and others;
 //! 5. jobs that were armed before;
 //! 6. the workload, if the loop is one of a pool;
@@ -73,6 +73,7 @@ impl EventLoop {
         }
         self.run_hooks(HookKind::Check);
         self.run_events(&mut Budget::new(clock));
+        self.run_deferred(&mut Budget::new(clock));
         self.run_tasks(&mut Budget::new(clock));
         self.run_jobs(&mut Budget::new(clock));
         let more = local.workload.borrow_mut().run(CALLBACKS);
@@ -88,6 +89,7 @@ impl EventLoop {
             || !local.last_tasks.borrow().is_empty()
             || !local.shared.inbox.is_empty()
             || !local.shared.events.is_empty()
+            || !local.deferred.borrow().is_empty()
             || local.jobs.borrow().has_armed()
     }
 

@@ -1,14 +1,15 @@
 //! How a loop ends: the phases after `Running`, step by step. What each accepts is in the header of `event_loop.rs`.
 //!
-//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), work that was not started
-//!    is dealt with by policy, and the teardown callbacks are posted to the loop itself, with a last one behind them
-//!    that starts the time to linger.
+//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), listeners close, work that
+//!    was not started is dealt with by policy, and the teardown callbacks are posted to the loop itself, with a last
+//!    one behind them that cancels what is pending on the network and starts the time to linger.
 //! 2. The loop drains: until there is nothing to run, no work under way, and no timer or wait left that was armed
 //!    since step 1; or until the time to linger has passed.
 //! 3. The inbox closes, in one step. What was accepted before is run; nothing else is accepted.
 //! 4. With all work at its end, the workers are joined and all that users left behind is dropped.
 
 use crate::event_loop::event_loop::{EventLoop, NOBODY, Phase};
+use crate::event_loop::net::Stage;
 use crate::event_loop::panics::caught;
 use crate::event_loop::pause::AtGate;
 use crate::event_loop::summary::HolderKind;
@@ -24,6 +25,7 @@ impl EventLoop {
         }
         local.phase.set(Phase::Draining);
         drop(local.until_shutdown.take());
+        self.reach_net_stage(Stage::Begin);
         let table = local.work.borrow();
         let outstanding = table.outstanding() as u64;
         let canceled = table.begin_shutdown(&local.policy.work);
@@ -38,6 +40,7 @@ impl EventLoop {
             debug_assert!(posted.is_ok(), "the inbox closes only after the teardown callbacks");
         }
         let posted = self.async_run(|event_loop| {
+            event_loop.reach_net_stage(Stage::Cancel);
             let local = &**event_loop.local();
             let until = event_loop.now() + local.policy.linger;
             // The timer wakes a loop that sleeps through its time to linger.
@@ -95,6 +98,7 @@ impl EventLoop {
         }
         local.summary.borrow_mut().dropped = dropped;
         local.phase.set(Phase::Closing);
+        self.reach_net_stage(Stage::End);
         *local.last_tasks.borrow_mut() = local.shared.inbox.close();
         local.jobs.borrow_mut().close();
         local.timers.borrow().iter().for_each(TimerSlot::stop);
@@ -125,7 +129,8 @@ impl EventLoop {
         let timers = local.timers.borrow_mut().take_all();
         let waits = local.waits.borrow_mut().take_all();
         let events = local.events.take();
-        if let Err(message) = caught(move || drop((hooks, jobs, timers, waits, events))) {
+        let deferred = local.deferred.borrow_mut().take_all();
+        if let Err(message) = caught(move || drop((hooks, jobs, timers, waits, events, deferred))) {
             tracing::error!(message, "a callback that was left in a loop panicked when it was dropped");
         }
         self.drop_locals();

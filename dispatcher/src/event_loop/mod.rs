@@ -13,6 +13,7 @@
 //! | [`SignalHandler`] | the loop's own thread | the same loop | signals of the operating system |
 //! | [`prepare`](EventLoop::prepare), [`check`](EventLoop::check), [`idle`](EventLoop::idle) | the loop's own thread | the same loop, in every iteration | what has to be done once a turn |
 //! | [`RateLimiter`] | any thread | the loop one names, not faster than so many in an interval | whatever must not come all at once |
+//! | [`net`] | the loop's own thread | the same loop | listeners, connections and datagrams |
 //! | [`LoopLocal`] | any thread | the loop one names | state that is split by loop |
 //!
 //! No callback ever runs before the call that asked for it has returned.
@@ -21,6 +22,8 @@
 mod budget;
 #[cfg(not(any(loom, shuttle)))]
 mod current;
+#[cfg(not(any(loom, shuttle)))]
+mod deferred;
 #[cfg(not(any(loom, shuttle)))]
 #[expect(clippy::module_inception, reason = "the file is named after the one type that it is about")]
 mod event_loop;
@@ -44,6 +47,8 @@ mod loop_end;
 mod loop_local;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_manager;
+#[cfg(not(any(loom, shuttle)))]
+pub mod net;
 #[cfg(not(any(loom, shuttle)))]
 mod panics;
 #[cfg(not(any(loom, shuttle)))]

@@ -23,6 +23,8 @@ pub enum HolderKind {
     Wait,
     /// A signal handler that was made since the shutdown began.
     Signal,
+    /// A socket that still has something to send.
+    Socket,
     /// Work that has not come to its end. Never dropped: it is always waited for.
     Work,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Holder {
             HolderKind::Timer => "timer",
             HolderKind::Wait => "wait",
             HolderKind::Signal => "signal handler",
+            HolderKind::Socket => "socket",
             HolderKind::Work => "work",
         };
         write!(f, "{kind} made at {}", self.created)

@@ -120,7 +120,21 @@ impl EventLoop {
         S: Waitable + ?Sized,
         F: FnMut(&EventLoop, Readiness) + 'static,
     {
-        let created = (kind, Location::caller());
+        self.wait_of((kind, Location::caller()), source, interest, callback)
+    }
+
+    /// [`EventLoop::wait_for`] on behalf of something that was made elsewhere.
+    pub(crate) fn wait_of<S, F>(
+        &self,
+        created: (HolderKind, &'static Location<'static>),
+        source: &S,
+        interest: Interest,
+        callback: F,
+    ) -> Result<Wait, WaitError<F>>
+    where
+        S: Waitable + ?Sized,
+        F: FnMut(&EventLoop, Readiness) + 'static,
+    {
         self.begin_wait(source, interest, callback, created, |callback| Callback::EachTime(Box::new(callback)))
     }
 

@@ -1,6 +1,7 @@
 //! The line to the operating system, and a stand-in for it.
 //!
 //! - `kernel`: the poll, the wake-up and the alarm clock, over `mio` and `rustix`. All of it is safe code.
+//! - `socket`: streams, listeners and datagram sockets that never block.
 //! - `signals`: signals as bytes in a socket, over `signal-hook`.
 //! - [`sim`]: streams, listeners and event counters that live in memory, for runs in which nothing may depend on a
 //!   kernel.
@@ -13,5 +14,7 @@ mod readiness;
 pub(crate) mod signals;
 #[cfg(not(any(loom, shuttle)))]
 pub mod sim;
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) mod socket;
 
 pub use readiness::{Interest, Readiness};
