@@ -187,13 +187,14 @@ impl<'a> Transmission<'a> {
             }
             Ok((count, is_full)) => {
                 self.has_read = true;
-                // A short read has emptied the socket; asking again before it is readable would be in vain.
-                self.can_read = is_full;
                 if is_direct {
                     self.session.received(count);
                 } else {
                     self.feed_inbox()?;
                 }
+                // A short read has emptied the socket, so that asking again is in vain until it is readable; but many
+                // clients send the head of a write and its data one after the other, and the data is just about to come.
+                self.can_read = is_full || self.session.is_within_request();
             }
             Err(Status::ShouldWait) => {
                 self.can_read = false;

@@ -209,11 +209,16 @@ impl<B: Buffer> Session<B> {
             WaitsFor::Reader
         } else if !self.pieces.is_empty() {
             WaitsFor::Device
-        } else if self.input.is_within_request() {
+        } else if self.is_within_request() {
             WaitsFor::RestOfRequest
         } else {
             WaitsFor::NextRequest
         }
+    }
+
+    /// Whether a part of a request has come, and the rest has not.
+    pub(crate) fn is_within_request(&self) -> bool {
+        self.input.is_within_request()
     }
 
     /// Whether the device owes an answer.
