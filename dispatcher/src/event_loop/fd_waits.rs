@@ -170,14 +170,16 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::event_loop::reactor::{EventTarget, Fired};
+    use crate::event_loop::reactor::{EventTarget, Fired, Told};
     use crate::sync::Arc;
     use crate::sys::kernel::Poller;
 
     struct Nobody;
 
     impl EventTarget for Nobody {
-        fn fire(self: Arc<Self>, _key: u64, _fired: Fired, _last: bool) {}
+        fn fire(self: Arc<Self>, _key: u64, _fired: Fired, _last: bool) -> Told {
+            Told::All
+        }
     }
 
     fn wait(serial: u64) -> Wait {

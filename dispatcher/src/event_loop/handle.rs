@@ -5,7 +5,7 @@ use std::fmt;
 use crate::event_loop::current;
 use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::parker::Parker;
-use crate::event_loop::reactor::{EventTarget, Fired};
+use crate::event_loop::reactor::{EventTarget, Fired, Told};
 use crate::event_loop::slots::Key;
 use crate::status::Status;
 use crate::sync::{Arc, Inbox, Pushed, SmallFn};
@@ -46,8 +46,9 @@ impl LoopShared {
 }
 
 impl EventTarget for LoopShared {
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, _last: bool) {
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, _last: bool) -> Told {
         self.tell(LoopEvent::Fired(key, fired));
+        Told::All
     }
 }
 

@@ -103,13 +103,13 @@ mod modelled;
 #[cfg(shuttle)]
 pub use lane::Lane;
 #[cfg(shuttle)]
-pub(crate) use modelled::{EventTarget, Fired, PollMode, Reactor, TimerId, WaitId};
+pub(crate) use modelled::{EventTarget, Fired, PollMode, Reactor, TimerId, Told, WaitId};
 
 #[cfg(not(any(loom, shuttle)))]
 mod exports {
     pub(crate) use super::event_loop::LoopSeed;
     pub(crate) use super::parker::{Parker, Workload};
-    pub(crate) use super::reactor::{EventTarget, Fired, PollMode, Reactor, WaitId};
+    pub(crate) use super::reactor::{EventTarget, Fired, PollMode, Reactor, Told, WaitId};
     pub(crate) use super::timers::TimerId;
 
     pub use super::current::tid;

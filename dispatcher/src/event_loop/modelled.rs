@@ -11,7 +11,15 @@ use crate::sys::Readiness;
 use crate::time::{Clock, Instant};
 
 pub(crate) trait EventTarget: Send + Sync + 'static {
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool);
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told;
+    fn run_here(self: Arc<Self>) {}
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what is to be run here is run by nobody else"]
+pub(crate) enum Told {
+    All,
+    RunHere,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,10 +161,26 @@ impl Batch {
         self.due.is_empty()
     }
 
-    pub(crate) fn deliver(self) {
-        let count = self.due.len();
-        for (nth, Due { target, key, fired, .. }) in self.due.into_iter().enumerate() {
-            target.fire(key, fired, nth + 1 == count);
+    pub(crate) fn tell(mut self, lead: Lead<'_>) -> LeftToRun {
+        let last = self.due.pop();
+        for Due { target, key, fired, .. } in self.due {
+            let _ = target.fire(key, fired, false);
+        }
+        let left = last.and_then(|Due { target, key, fired, .. }| {
+            (Arc::clone(&target).fire(key, fired, true) == Told::RunHere).then_some(target)
+        });
+        drop(lead);
+        LeftToRun(left)
+    }
+}
+
+#[must_use = "what is to be run here is run by nobody else"]
+pub(crate) struct LeftToRun(Option<Arc<dyn EventTarget>>);
+
+impl LeftToRun {
+    pub(crate) fn run(self) {
+        if let Some(target) = self.0 {
+            target.run_here();
         }
     }
 }

@@ -68,7 +68,5 @@ impl Parker for ReactorParker {
 /// Polls and delivers, unless another thread is at it.
 pub(crate) fn poll(reactor: &Reactor, mode: PollMode) {
     let Some(mut lead) = reactor.try_lead() else { return };
-    let batch = lead.poll(mode);
-    drop(lead);
-    batch.deliver();
+    lead.poll(mode).tell(lead).run();
 }

@@ -1,8 +1,9 @@
 //! `Reactor`: timers and waits of one loop, or of all threads of a pool.
 //!
 //! Any thread arms and cancels, at any time. One thread at a time *leads*: it holds the right to poll, sleeps until
-//! something is due, takes everything that is due out of the tables as a [`Batch`], gives the lead up, and only then
-//! tells those concerned. No lock is held while anybody is told.
+//! something is due, takes everything that is due out of the tables as a [`Batch`], and tells those concerned. Then it
+//! gives the lead up, and only then runs user code. Whoever leads next takes later events, so the events of all polls
+//! are told in the order in which they were taken.
 //!
 //! How the leader sleeps no longer than the next deadline (there is no moment at which a new, earlier deadline goes
 //! unheard):
@@ -37,9 +38,23 @@ use crate::time::{Clock, Instant};
 
 /// Whom to tell of an event.
 pub(crate) trait EventTarget: Send + Sync + 'static {
-    /// Something that was armed under `key` has come to pass. Called with no lock held, on the thread that led.
-    /// `last`: nothing else waits for this call to return, so it may run things right here.
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool);
+    /// Something that was armed under `key` has come to pass. Called on the thread that leads, while it leads: it runs
+    /// no user code. `last`: nothing else waits for this thread, so what follows may be run on it, by answering
+    /// [`Told::RunHere`].
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told;
+
+    /// Runs what [`fire`](EventTarget::fire) left to be run on this thread, which does not lead any more.
+    fn run_here(self: Arc<Self>) {}
+}
+
+/// What is left to do once a target has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what is to be run here is run by nobody else"]
+pub(crate) enum Told {
+    /// Nothing.
+    All,
+    /// To call [`EventTarget::run_here`], without the lead.
+    RunHere,
 }
 
 /// What has come to pass.
@@ -307,7 +322,7 @@ impl fmt::Debug for Reactor {
     }
 }
 
-/// The right to poll. At most one thread has it; give it up before telling anybody what came of it.
+/// The right to poll, and to tell what came of it. At most one thread has it.
 pub(crate) struct Lead<'a> {
     reactor: &'a Reactor,
     poller: MutexGuard<'a, Option<Poller>>,
@@ -410,12 +425,38 @@ impl Batch {
         self.due.len()
     }
 
-    /// Tells all concerned, in order: timers by deadline, then waits.
-    pub(crate) fn deliver(self) {
-        let count = self.due.len();
-        for (nth, Due { target, key, fired }) in self.due.into_iter().enumerate() {
-            target.fire(key, fired, nth + 1 == count);
+    /// Tells all concerned, in order: timers by deadline, then waits. Then gives the lead up, under which they were
+    /// taken; what is to be run on this thread comes back.
+    pub(crate) fn tell(mut self, lead: Lead<'_>) -> LeftToRun {
+        let last = self.due.pop();
+        for Due { target, key, fired } in self.due {
+            // Only the last one may run anything here.
+            let _ = target.fire(key, fired, false);
         }
+        let left = last.and_then(|Due { target, key, fired }| {
+            (Arc::clone(&target).fire(key, fired, true) == Told::RunHere).then_some(target)
+        });
+        drop(lead);
+        LeftToRun(left)
+    }
+}
+
+/// What is left to be run on the thread that led.
+#[must_use = "what is to be run here is run by nobody else"]
+pub(crate) struct LeftToRun(Option<Arc<dyn EventTarget>>);
+
+impl LeftToRun {
+    /// Runs it. The caller holds no lock.
+    pub(crate) fn run(self) {
+        if let Some(target) = self.0 {
+            target.run_here();
+        }
+    }
+}
+
+impl fmt::Debug for LeftToRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeftToRun").field(&self.0.is_some()).finish()
     }
 }
 

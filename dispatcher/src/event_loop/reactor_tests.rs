@@ -23,8 +23,9 @@ impl Log {
 }
 
 impl EventTarget for Log {
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) {
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told {
         self.0.lock().push((key, fired, last));
+        Told::All
     }
 }
 
@@ -38,18 +39,20 @@ fn simulated() -> (Arc<Reactor>, Clock, Arc<Log>) {
 }
 
 fn look(reactor: &Reactor) -> usize {
-    let batch = reactor.try_lead().expect("nobody else leads").poll(PollMode::NonBlocking);
+    let mut lead = reactor.try_lead().expect("nobody else leads");
+    let batch = lead.poll(PollMode::NonBlocking);
     let count = batch.len();
-    batch.deliver();
+    batch.tell(lead).run();
     count
 }
 
 /// Blocks until something was delivered.
 fn block(reactor: &Reactor) {
     loop {
-        let batch = reactor.try_lead().expect("nobody else leads").poll(PollMode::Block);
+        let mut lead = reactor.try_lead().expect("nobody else leads");
+        let batch = lead.poll(PollMode::Block);
         if !batch.is_empty() {
-            return batch.deliver();
+            return batch.tell(lead).run();
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::event_loop::PollMode;
 use crate::sync::Arc;
 
 /// How many turns are made between two looks at the reactor.
-const TURNS_PER_LOOK: u32 = 61;
+pub(super) const TURNS_PER_LOOK: u32 = 61;
 /// How often the injector is looked at before the own deque, in turns.
 const INJECTOR_TICK: u32 = 31;
 
@@ -130,11 +130,13 @@ impl Seat {
     fn look(&self) {
         let Some(mut lead) = self.pool.reactor.try_lead() else { return };
         let batch = lead.poll(PollMode::NonBlocking);
-        drop(lead);
         if !batch.is_empty() {
             self.stop_searching();
-            batch.deliver();
         }
+        let left = batch.tell(lead);
+        // Somebody may have parked because the lead was taken for a moment.
+        self.pool.watch.arm(&self.pool);
+        left.run();
     }
 
     /// Sleeps until there may be something to do.
@@ -155,14 +157,14 @@ impl Seat {
             (SleepAs::Leader, Some(mut lead)) => {
                 pool.watch.lead_taken();
                 let batch = lead.poll(PollMode::Block);
-                // In this order: whoever gets the lead next must not find this thread listed as the leader.
+                // Before the lead is given up: whoever gets it next must not find this thread listed as the leader.
                 pool.idle.cancel_sleep(self.index);
-                drop(lead);
-                pool.watch.arm(pool);
                 if !batch.is_empty() {
                     self.stop_searching();
-                    batch.deliver();
                 }
+                let left = batch.tell(lead);
+                pool.watch.arm(pool);
+                left.run();
             }
             _ => pool.idle.park(self.index),
         }

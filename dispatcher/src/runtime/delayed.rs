@@ -10,21 +10,23 @@ use std::time::Duration;
 use super::callback_queue::{Callback, Entry, EventSource, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
-use super::inline::Origin;
 use super::task::{PostError, TaskFn, TaskHandle};
-use crate::event_loop::{EventTarget, Fired};
+use crate::event_loop::{EventTarget, Fired, Told};
 use crate::status::{Canceled, Status};
 use crate::sync::Arc;
 use crate::time::Instant;
 
 impl EventTarget for DispatcherInner {
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) {
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told {
         let payload = match fired {
             Fired::Timer { .. } => 0,
             Fired::Ready(readiness) => u64::from(readiness.bits()),
         };
-        let origin = if last { Origin::Event } else { Origin::Queued };
-        self.complete(OpId::from_key(key), Outcome::Done(payload), origin);
+        self.take_event(OpId::from_key(key), Outcome::Done(payload), last)
+    }
+
+    fn run_here(self: Arc<Self>) {
+        self.run_claimed();
     }
 }
 

@@ -19,6 +19,7 @@ use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
+use crate::event_loop::Told;
 use crate::pool::{Pool, Task};
 use crate::sync::{Arc, Mutex, MutexGuard, thread};
 use crate::time::Instant;
@@ -249,21 +250,7 @@ impl DispatcherInner {
     pub(crate) fn complete(self: &Arc<Self>, id: OpId, outcome: Outcome, origin: Origin) {
         let caller = self.caller(origin);
         let mut core = self.core.lock();
-        let armed = core.queue.stage(id).is_some_and(|stage| stage != Stage::Ready);
-        if !armed {
-            return;
-        }
-        let target = Target {
-            synchronized: self.options.synchronized,
-            allows_sync_calls: self.options.allow_sync_calls,
-            busy: core.inside.callbacks > 0,
-            queued: !core.queue.is_ready_empty(),
-        };
-        let decision = if core.state.accepts() {
-            inline::decide(origin, target, caller)
-        } else {
-            Decision::Deferred(Reason::Queued)
-        };
+        let Some(decision) = self.decide(&core, id, origin, caller) else { return };
         match decision {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
@@ -276,15 +263,11 @@ impl DispatcherInner {
                     let _frame = call_stack::push_dispatcher(self);
                     self.invoke(entry.callback, outcome);
                 }
-                self.leave(active);
+                self.leave(Some(active));
             }
             Decision::Deferred(reason) => {
                 core.inline_counts.deferred[reason as usize] += 1;
-                if let Some(entry) = core.queue.get_mut(id) {
-                    entry.outcome = outcome;
-                    entry.source = EventSource::None;
-                }
-                core.queue.move_to(id, Stage::Ready);
+                core.make_ready(id, outcome);
                 let schedule = core.wants_schedule(self.options.synchronized);
                 drop(core);
                 if schedule {
@@ -292,6 +275,51 @@ impl DispatcherInner {
                 }
             }
         }
+    }
+
+    /// Like [`complete`](DispatcherInner::complete) for an event of the reactor, on a thread that leads and may not run
+    /// anything yet. An inline call is *claimed*: the callback is ready, alone, and this thread is inside, so it is the
+    /// next one whatever comes after it; [`run_claimed`](DispatcherInner::run_claimed) runs it.
+    pub(crate) fn take_event(self: &Arc<Self>, id: OpId, outcome: Outcome, last: bool) -> Told {
+        let origin = if last { Origin::Event } else { Origin::Queued };
+        let caller = self.caller(origin);
+        let mut core = self.core.lock();
+        let Some(decision) = self.decide(&core, id, origin, caller) else { return Told::All };
+        core.make_ready(id, outcome);
+        match decision {
+            Decision::Inline => {
+                core.inline_counts.inlined += 1;
+                core.inside.callbacks += 1;
+                Told::RunHere
+            }
+            Decision::Deferred(reason) => {
+                core.inline_counts.deferred[reason as usize] += 1;
+                let schedule = core.wants_schedule(self.options.synchronized);
+                drop(core);
+                if schedule {
+                    self.schedule();
+                }
+                Told::All
+            }
+        }
+    }
+
+    /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.
+    fn decide(&self, core: &Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
+        let stage = core.queue.stage(id)?;
+        if stage == Stage::Ready {
+            return None;
+        }
+        let target = Target {
+            synchronized: self.options.synchronized,
+            allows_sync_calls: self.options.allow_sync_calls,
+            busy: core.inside.callbacks > 0,
+            queued: !core.queue.is_ready_empty(),
+        };
+        Some(match core.state.accepts() {
+            true => inline::decide(origin, target, caller),
+            false => Decision::Deferred(Reason::Queued),
+        })
     }
 
     /// Ends a pending operation with `Canceled`, told in its turn: what is armed is queued, what is queued is told so
@@ -379,6 +407,15 @@ impl DispatcherInner {
 }
 
 impl Core {
+    /// Puts an armed operation that has its outcome at the end of the queue.
+    fn make_ready(&mut self, id: OpId, outcome: Outcome) {
+        if let Some(entry) = self.queue.get_mut(id) {
+            entry.outcome = outcome;
+            entry.source = EventSource::None;
+        }
+        self.queue.move_to(id, Stage::Ready);
+    }
+
     /// Counts the end of a callback that is about to be invoked.
     pub(crate) fn count_end(&mut self, kind: Kind, outcome: Outcome) {
         if !kind.is_callback() {
