@@ -20,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::channel_read::Registered;
 use super::message::{Handle, Message};
 use super::pair::Next;
+use crate::runtime::message_of;
 use crate::sync::thread_local;
 
 #[derive(Default)]
@@ -76,16 +77,20 @@ struct Panicked(Option<Box<dyn Any + Send>>);
 impl Panicked {
     fn guard(&mut self, user_code: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
-            self.0.get_or_insert(payload);
+            match self.0 {
+                None => self.0 = Some(payload),
+                // Its drop may panic in its turn.
+                Some(_) => drop(message_of(payload)),
+            }
         }
     }
 
     fn go_on(self) {
         // A second panic while one unwinds would end the process; the hook has reported this one already.
-        if let Some(payload) = self.0
-            && !std::thread::panicking()
-        {
-            resume_unwind(payload);
+        match self.0 {
+            Some(payload) if std::thread::panicking() => drop(message_of(payload)),
+            Some(payload) => resume_unwind(payload),
+            None => {}
         }
     }
 }

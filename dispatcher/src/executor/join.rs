@@ -7,7 +7,34 @@ use std::task::{Context, Poll};
 
 use async_task::FallibleTask;
 
+use crate::runtime::dispatcher::DispatcherInner;
 use crate::status::Status;
+use crate::sync::Arc;
+
+/// The result of a future, on its way to whoever joins. If nobody does, it is dropped where the last of the future goes,
+/// and a panic of that drop is caught and reported like one of the future.
+pub(super) struct Joined<T> {
+    result: Option<Result<T, JoinError>>,
+    dispatcher: Arc<DispatcherInner>,
+}
+
+impl<T> Joined<T> {
+    pub(super) fn new(result: Result<T, JoinError>, dispatcher: &Arc<DispatcherInner>) -> Self {
+        Joined { result: Some(result), dispatcher: Arc::clone(dispatcher) }
+    }
+
+    fn into_result(mut self) -> Result<T, JoinError> {
+        self.result.take().unwrap_or(Err(JoinError(Cause::Canceled)))
+    }
+}
+
+impl<T> Drop for Joined<T> {
+    fn drop(&mut self) {
+        if let Some(result) = self.result.take() {
+            self.dispatcher.guard_panic(|| drop(result));
+        }
+    }
+}
 
 /// Gives the result of a spawned future. Dropping it lets the future run on.
 ///
@@ -16,11 +43,11 @@ use crate::status::Status;
 #[must_use = "dropping the handle lets the future run on with nobody to see its result; bind it to `_` if that is meant"]
 pub struct JoinHandle<T> {
     /// `None` once it was detached by `drop`.
-    task: Option<FallibleTask<Result<T, JoinError>>>,
+    task: Option<FallibleTask<Joined<T>>>,
 }
 
 impl<T> JoinHandle<T> {
-    pub(super) fn new(task: async_task::Task<Result<T, JoinError>>) -> Self {
+    pub(super) fn new(task: async_task::Task<Joined<T>>) -> Self {
         JoinHandle { task: Some(task.fallible()) }
     }
 
@@ -42,7 +69,10 @@ impl<T> Future for JoinHandle<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.task.as_mut() {
-            Some(task) => Pin::new(task).poll(cx).map(|result| result.unwrap_or(Err(JoinError(Cause::Canceled)))),
+            Some(task) => Pin::new(task).poll(cx).map(|joined| match joined {
+                Some(joined) => joined.into_result(),
+                None => Err(JoinError(Cause::Canceled)),
+            }),
             None => Poll::Ready(Err(JoinError(Cause::Canceled))),
         }
     }

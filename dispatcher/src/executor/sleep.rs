@@ -91,14 +91,17 @@ impl Future for Sleep {
             };
         }
         let Some((shared, _)) = &self.armed else { return Poll::Pending };
+        // A waker is user code: it is cloned and dropped without the lock.
+        let waker = cx.waker().clone();
         let mut shared = shared.lock();
-        match shared.outcome {
-            Some(outcome) => Poll::Ready(outcome.map_err(Status::from)),
-            None => {
-                shared.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
+        let Some(outcome) = shared.outcome else {
+            let replaced = shared.waker.replace(waker);
+            drop(shared);
+            drop(replaced);
+            return Poll::Pending;
+        };
+        drop(shared);
+        Poll::Ready(outcome.map_err(Status::from))
     }
 }
 

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use async_task::Runnable;
 
-use super::join::{JoinError, JoinHandle};
+use super::join::{JoinError, JoinHandle, Joined};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::dispatcher::DispatcherInner;
@@ -69,7 +69,7 @@ struct Tracked<F: Future> {
 }
 
 impl<F: Future> Future for Tracked<F> {
-    type Output = Result<F::Output, JoinError>;
+    type Output = Joined<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -88,7 +88,7 @@ impl<F: Future> Future for Tracked<F> {
         };
         this.ending.finished = true;
         this.drop_future();
-        Poll::Ready(result)
+        Poll::Ready(Joined::new(result, &this.ending.dispatcher))
     }
 }
 

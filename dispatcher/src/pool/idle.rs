@@ -16,6 +16,9 @@ use crate::sync::{Condvar, Mutex};
 /// The number of a thread within its pool.
 pub(crate) type ThreadIndex = usize;
 
+/// The most threads of a pool: they are counted in 16 bits of a word.
+pub(crate) const MOST_THREADS: usize = 65_000;
+
 const SLEEPING_ONE: u64 = 1;
 const SEARCHING_ONE: u64 = 1 << 16;
 const EVENT_ONE: u64 = 1 << 32;
@@ -72,7 +75,7 @@ pub(crate) struct Idle {
 impl Idle {
     /// For a pool of at most `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
-        assert!(threads < 0xffff, "a pool has fewer than 65,535 threads");
+        assert!(threads <= MOST_THREADS, "a pool has at most {MOST_THREADS} threads");
         Idle {
             word: AtomicU64::new(0),
             sleepers: Mutex::new(Sleepers {

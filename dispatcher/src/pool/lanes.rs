@@ -4,12 +4,18 @@
 //! slow items never hold up fast ones. A worker without an item for [`IDLE_LIFE`] ends. Items are run in the order in
 //! which they were submitted. A pool that is driven by hand runs them on the thread that drives it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::event_loop::Lane;
-use crate::sync::{Arc, Condvar, Mutex, Wakeup, thread};
+use crate::sync::{Arc, Condvar, Mutex, Wakeup, thread, thread_local};
 use crate::time::Clock;
+
+thread_local! {
+    /// The lane that this thread works for, by its address; 0 for none.
+    static CURRENT_LANE: Cell<usize> = const { Cell::new(0) };
+}
 
 /// How long a worker waits for another item before it ends.
 const IDLE_LIFE: Duration = Duration::from_secs(10);
@@ -40,6 +46,12 @@ struct LaneShared {
     changed: Condvar,
 }
 
+impl LaneShared {
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
 /// The lanes of one pool.
 pub(crate) struct Lanes {
     by_hand: bool,
@@ -68,13 +80,24 @@ impl Lanes {
         }
     }
 
-    /// Queues an item.
+    /// Whether the calling thread is one of the workers.
+    pub(crate) fn is_current(&self) -> bool {
+        let current = CURRENT_LANE.with(Cell::get);
+        current == self.fast.id() || current == self.slow.id()
+    }
+
+    /// Queues an item. Closed lanes drop it: nobody waits for it any more.
     ///
     /// # Errors
     /// When no worker runs and none can be started; the item is not queued then.
     pub(crate) fn submit(&self, lane: Lane, item: Arc<dyn LaneItem>) -> std::io::Result<()> {
         let shared = self.lane(lane);
         let mut state = shared.state.lock();
+        if state.closed {
+            drop(state);
+            drop(item);
+            return Ok(());
+        }
         state.items.push_back(item);
         if self.by_hand {
             return Ok(());
@@ -145,6 +168,7 @@ fn start_worker(shared: &Arc<LaneShared>, state: &mut State) -> std::io::Result<
 }
 
 fn work(shared: &LaneShared) {
+    CURRENT_LANE.with(|current| current.set(shared.id()));
     loop {
         let item = {
             let mut state = shared.state.lock();

@@ -21,6 +21,10 @@ mod threads;
 mod worker;
 
 #[cfg(not(loom))]
+pub(crate) use idle::MOST_THREADS;
+#[cfg(not(loom))]
 pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
+#[cfg(not(loom))]
+pub(crate) use run_queue::current_pool;
 #[cfg(not(loom))]
 pub(crate) use threads::ThreadRefused;

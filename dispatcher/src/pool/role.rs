@@ -12,6 +12,7 @@ use super::lanes::Lanes;
 use super::run_queue::{self, Pushed, RunQueue};
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
+use super::worker::TURNS_PER_LOOK;
 
 /// What the pool runs: something that makes one turn at a time.
 pub(crate) trait Runnable: Send + Sync + 'static {
@@ -185,9 +186,18 @@ impl Pool {
         run_queue::as_current(self.id(), f)
     }
 
-    /// Makes one turn of what has been runnable for longest; false when nothing is. Lane items count as runnable.
-    pub(crate) fn run_one(self: &Arc<Self>) -> bool {
-        let Some(task) = self.queue.steal_injected() else { return self.lanes.run_one_by_hand() };
+    /// Makes one turn of what has been runnable for longest; else does one piece of lane work; else takes what is due in
+    /// the reactor. False when there is nothing of all that.
+    ///
+    /// `turn` counts the calls: now and then work and events come first, so that what is runnable without end starves
+    /// neither, as it would not starve them on a pool with threads.
+    pub(crate) fn run_one(self: &Arc<Self>, turn: u64) -> bool {
+        if turn.is_multiple_of(TURNS_PER_LOOK.into()) && (self.take_events() || self.lanes.run_one_by_hand()) {
+            return true;
+        }
+        let Some(task) = self.queue.steal_injected() else {
+            return self.lanes.run_one_by_hand() || self.take_events();
+        };
         if Arc::clone(&task).run_turn() == Turn::Again {
             self.queue.push(self.id(), task);
         }
@@ -195,12 +205,11 @@ impl Pool {
     }
 
     /// Takes what is due in the reactor; false when nothing is.
-    pub(crate) fn take_events(&self) -> bool {
+    fn take_events(&self) -> bool {
         let Some(mut lead) = self.reactor.try_lead() else { return false };
         let batch = lead.poll(PollMode::NonBlocking);
-        drop(lead);
         let any = !batch.is_empty();
-        batch.deliver();
+        batch.tell(lead).run();
         any
     }
 

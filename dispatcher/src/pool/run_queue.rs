@@ -23,16 +23,18 @@ pub(crate) fn current_pool() -> usize {
     CURRENT_POOL.with(Cell::get)
 }
 
-/// Counts the calling thread as one of the pool `id` while `f` runs, without giving it a deque.
+/// Counts the calling thread as one of the pool `id` while `f` runs, without a deque: one that it has belongs to another
+/// pool.
 #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
 pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
-    struct Restore(usize);
+    struct Restore(usize, Option<Worker<Task>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             CURRENT_POOL.with(|current| current.set(self.0));
+            OWN.with(|own| own.replace(self.1.take()));
         }
     }
-    let _restore = Restore(CURRENT_POOL.with(|current| current.replace(id)));
+    let _restore = Restore(CURRENT_POOL.with(|current| current.replace(id)), OWN.with(RefCell::take));
     f()
 }
 
@@ -78,13 +80,18 @@ impl RunQueue {
 
     /// Queues a runnable: on the own deque of a thread of pool `id`, else on the injector.
     pub(crate) fn push(&self, id: usize, task: Task) -> Pushed {
+        if current_pool() != id {
+            // Not even a look at `OWN`, which the destructors of other thread-local values may find destroyed.
+            self.injector.push(task);
+            return Pushed::Behind;
+        }
         OWN.with(|own| match &*own.borrow() {
-            Some(worker) if CURRENT_POOL.with(Cell::get) == id => {
+            Some(worker) => {
                 let pushed = if worker.is_empty() { Pushed::Next } else { Pushed::Behind };
                 worker.push(task);
                 pushed
             }
-            _ => {
+            None => {
                 self.injector.push(task);
                 Pushed::Behind
             }

@@ -92,6 +92,7 @@ impl StallWatch {
                 control.started = false;
                 // ORDERING: Release, pairs with the swap above on the next arming.
                 self.shared.word.store(ASLEEP, Ordering::Release);
+                drop(control);
                 tracing::warn!(%error, "cannot start the stall watch thread; a long callback may delay timers");
             }
         }

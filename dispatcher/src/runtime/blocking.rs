@@ -3,13 +3,15 @@
 use std::fmt;
 
 use super::call_stack;
+use crate::pool::current_pool;
 use crate::status::Status;
 
 /// Runs `f`, which may block, where blocking is allowed: on a dispatcher that allows sync calls, and on threads that
-/// run no callback.
+/// belong to no pool.
 ///
 /// # Errors
-/// [`BlockingError`] with `f`, not called, on a dispatcher that does not allow sync calls. There
+/// [`BlockingError`] with `f`, not called, on a dispatcher that does not allow sync calls, also inside of
+/// [`Driver::enter`](crate::Driver::enter) there, and in the shutdown observer of a driver. There
 /// [`offload`](crate::DispatcherHandle::offload) is the way.
 ///
 /// # Examples
@@ -19,10 +21,12 @@ use crate::status::Status;
 /// # Ok::<(), fuchsine_dispatcher::Status>(())
 /// ```
 pub fn blocking<R, F: FnOnce() -> R>(f: F) -> Result<R, BlockingError<F>> {
-    if call_stack::current_dispatcher().is_some_and(|dispatcher| !dispatcher.allows_sync_calls()) {
-        return Err(BlockingError(f));
-    }
-    Ok(f())
+    let is_allowed = match call_stack::innermost_dispatcher() {
+        Some(dispatcher) => dispatcher.allows_sync_calls(),
+        // On a pool, but in no dispatcher: in the observer of a driver.
+        None => current_pool() == 0,
+    };
+    if is_allowed { Ok(f()) } else { Err(BlockingError(f)) }
 }
 
 /// Blocking is not allowed here. It carries what was to be run.

@@ -91,7 +91,8 @@ impl DispatcherBuilder {
         let pool = owner
             .runtime()
             .pool_of_role(&options.scheduler_role)
-            .map_err(|error| CreateError::new(CreateErrorKind::System(error)))?;
+            .map_err(|error| CreateError::new(CreateErrorKind::System(error)))?
+            .ok_or_else(|| CreateError::new(CreateErrorKind::ShuttingDown))?;
         let allow_sync_calls = options.allow_sync_calls;
         if allow_sync_calls {
             pool.reserve_thread().map_err(|refused| {
@@ -153,10 +154,7 @@ impl CreateError {
             CreateErrorKind::UnsynchronizedSyncCalls => Status::NotSupported,
             CreateErrorKind::ShuttingDown => Status::BadState,
             CreateErrorKind::ThreadLimit(_) => Status::NoResources,
-            CreateErrorKind::System(error) => match Status::from(error) {
-                Status::ShouldWait => Status::NoResources,
-                status => status,
-            },
+            CreateErrorKind::System(error) => super::status_of_refusal(error),
         }
     }
 }

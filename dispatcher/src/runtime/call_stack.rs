@@ -72,7 +72,7 @@ pub(crate) struct FrameGuard(());
 
 impl Drop for FrameGuard {
     fn drop(&mut self) {
-        let popped = STACK.with(|stack| {
+        let popped = with_stack(|stack| {
             let mut stack = stack.borrow_mut();
             let popped = stack.pop();
             publish(stack.last());
@@ -83,9 +83,15 @@ impl Drop for FrameGuard {
     }
 }
 
+/// The stack of this thread, or what it is when there is none any more: a thread that ends, and runs the destructors of
+/// its thread-local values, is inside of nothing.
+fn with_stack<R: Default>(f: impl FnOnce(&RefCell<Vec<Frame>>) -> R) -> R {
+    STACK.try_with(f).unwrap_or_default()
+}
+
 fn push(frame: Frame) -> FrameGuard {
     publish(Some(&frame));
-    STACK.with(|stack| stack.borrow_mut().push(frame));
+    with_stack(|stack| stack.borrow_mut().push(frame));
     FrameGuard(())
 }
 
@@ -117,17 +123,22 @@ pub(crate) fn hidden<R>(f: impl FnOnce() -> R) -> R {
 
 /// The dispatcher of the innermost frame.
 pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
-    STACK.with(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
+    with_stack(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
+}
+
+/// The innermost dispatcher, also if a driver was entered by hand since.
+pub(crate) fn innermost_dispatcher() -> Option<Arc<DispatcherInner>> {
+    with_stack(|stack| stack.borrow().iter().rev().find_map(Frame::dispatcher).cloned())
 }
 
 /// The driver of the innermost frame.
 pub(crate) fn current_driver() -> Option<Arc<DriverInner>> {
-    STACK.with(|stack| stack.borrow().last().map(|frame| Arc::clone(frame.owner())))
+    with_stack(|stack| stack.borrow().last().map(|frame| Arc::clone(frame.owner())))
 }
 
 /// The raw ids of the innermost frame: driver and dispatcher, 0 for none.
 pub(crate) fn current_ids() -> (u64, u64) {
-    STACK.with(|stack| {
+    with_stack(|stack| {
         let stack = stack.borrow();
         stack.last().map_or((0, 0), |frame| {
             (frame.owner().id().as_raw(), frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw()))
@@ -137,13 +148,14 @@ pub(crate) fn current_ids() -> (u64, u64) {
 
 /// Whether this dispatcher is the innermost one.
 pub(crate) fn is_current(dispatcher: &DispatcherInner) -> bool {
-    STACK.with(|stack| {
+    with_stack(|stack| {
         let stack = stack.borrow();
         stack.last().and_then(Frame::dispatcher).is_some_and(|top| std::ptr::eq(&raw const **top, dispatcher))
     })
 }
 
 /// What an inline decision asks about this thread's stack.
+#[derive(Default)]
 pub(crate) struct StackView {
     pub(crate) owner_in_stack: bool,
     pub(crate) allows_sync_calls: bool,
@@ -152,7 +164,7 @@ pub(crate) struct StackView {
 
 /// Looks at every frame for `owner`.
 pub(crate) fn view(owner: &DriverInner) -> StackView {
-    STACK.with(|stack| {
+    with_stack(|stack| {
         let stack = stack.borrow();
         StackView {
             owner_in_stack: stack.iter().any(|frame| std::ptr::eq(&raw const **frame.owner(), owner)),

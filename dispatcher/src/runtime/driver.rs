@@ -173,8 +173,13 @@ impl DriverInner {
         let frame = call_stack::push_driver(self);
         for observer in observers {
             if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observer)) {
-                let message = super::panic::message_of(payload);
-                tracing::error!(driver = self.name, message, "the shutdown observer of a driver panicked");
+                self.panicked(PanicReport {
+                    driver: self.name.clone(),
+                    driver_id: self.id,
+                    dispatcher: String::new(),
+                    dispatcher_id: None,
+                    message: super::panic::message_of(payload),
+                });
             }
         }
         drop(frame);

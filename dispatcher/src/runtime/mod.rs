@@ -33,7 +33,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::pool::Pool;
+use crate::pool::{MOST_THREADS, Pool};
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::time::{Clock, Instant};
@@ -163,7 +163,10 @@ impl RuntimeBuilder {
     }
 
     fn build_with(self, threads: usize, clock: Clock, simulated: bool) -> Result<Runtime, RuntimeError> {
-        let thread_limit = self.thread_limit.unwrap_or(threads + EXTRA_THREADS);
+        let thread_limit = self.thread_limit.unwrap_or(threads.saturating_add(EXTRA_THREADS));
+        if thread_limit > MOST_THREADS {
+            return Err(RuntimeError::invalid("a pool has at most 65,000 threads; lower the thread limit"));
+        }
         if thread_limit < threads {
             return Err(RuntimeError::invalid("the thread limit is below the number of base threads"));
         }
@@ -269,7 +272,8 @@ impl Runtime {
     ///   by another call.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), ShutdownError> {
         let inner = self.inner();
-        if inner.default_pool().is_driven_by_hand() || inner.pools().iter().any(|pool| pool.is_current()) {
+        let is_own_thread = |pool: &Arc<Pool>| pool.is_current() || pool.lanes().is_current();
+        if inner.default_pool().is_driven_by_hand() || inner.pools().iter().any(is_own_thread) {
             return Err(ShutdownError::BadState);
         }
         inner.begin_shutdown();
@@ -284,16 +288,19 @@ impl Runtime {
         &self.handle.0
     }
 
-    /// The pool of the default role.
-    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
-    pub(crate) fn default_pool(&self) -> &Arc<Pool> {
-        self.inner().default_pool()
-    }
-
     /// The clock.
     #[cfg(feature = "testing")]
     pub(crate) fn clock(&self) -> &Clock {
         self.inner().clock()
+    }
+}
+
+/// What it means that the system refused a thread or a descriptor. For want of resources it says "try again", which in
+/// a status would mean something else.
+fn status_of_refusal(error: &io::Error) -> Status {
+    match Status::from(error) {
+        Status::ShouldWait => Status::NoResources,
+        status => status,
     }
 }
 
@@ -313,7 +320,7 @@ impl RuntimeError {
     }
 
     fn system(error: io::Error) -> Self {
-        RuntimeError { status: Status::from(&error), cause: error.to_string(), source: Some(error) }
+        RuntimeError { status: status_of_refusal(&error), cause: error.to_string(), source: Some(error) }
     }
 
     /// The condition as a status.

@@ -1,11 +1,11 @@
 //! Offloading: work that may block runs on a lane of the pool, its result comes back as a callback.
 //!
-//! The work waits inside the operation, not in the lane: the lane holds a ticket. So whoever ends the operation first,
-//! the worker that starts it, a cancel or the shutdown, has the work, and a ticket whose operation has ended does
-//! nothing. Work that no worker started is dropped in the dispatcher's context, with the callback that is told so.
+//! The work waits inside the operation, not in the lane: the lane holds a ticket, which knows the work only weakly. So
+//! whoever ends the operation first, the worker that starts it, a cancel or the shutdown, has the work, and a ticket
+//! whose operation has ended does nothing. Work that no worker started is dropped in the dispatcher's context, with the callback that is told so.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
 use super::call_stack;
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
@@ -60,20 +60,32 @@ where
     T: Send + 'static,
 {
     fn invoke(self, _outcome: Outcome) {
-        let cell = std::mem::replace(&mut *self.cell.lock(), Cell::Taken);
-        (self.done)(match cell {
-            Cell::Finished(Ok(result)) => Ok(result),
-            Cell::Finished(Err(message)) => Err(OffloadError::Panicked(message)),
-            // The work, if it is here, is dropped with `cell`: in the dispatcher's context.
-            Cell::Waiting(_) | Cell::Taken => Err(OffloadError::Canceled),
-        });
+        let DoneFn { cell, done } = self;
+        let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
+        match cell {
+            Cell::Finished(Ok(result)) => done(Ok(result)),
+            Cell::Finished(Err(message)) => done(Err(OffloadError::Panicked(message))),
+            Cell::Taken => done(Err(OffloadError::Canceled)),
+            Cell::Waiting(work) => {
+                // Two closures of the user: a panic of one must not meet one of the other, which would end the process.
+                let told = catch_unwind(AssertUnwindSafe(|| done(Err(OffloadError::Canceled))));
+                match call_stack::current_dispatcher() {
+                    Some(dispatcher) => dispatcher.guard_panic(|| drop(work)),
+                    None => drop(work),
+                }
+                if let Err(payload) = told {
+                    resume_unwind(payload);
+                }
+            }
+        }
     }
 }
 
 struct Ticket<W, T> {
     dispatcher: Arc<DispatcherInner>,
     id: OpId,
-    cell: Arc<Mutex<Cell<W, T>>>,
+    /// The work belongs to the operation: it goes with it.
+    cell: Weak<Mutex<Cell<W, T>>>,
     stop: StopToken,
 }
 
@@ -86,10 +98,13 @@ where
         if !self.dispatcher.start_offload(self.id) {
             return;
         }
-        let cell = std::mem::replace(&mut *self.cell.lock(), Cell::Taken);
-        if let Cell::Waiting(work) = cell {
-            let result = call_stack::hidden(|| catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
-            *self.cell.lock() = Cell::Finished(result.map_err(message_of));
+        // An operation that runs stays, and its cell with it. Ours has gone when it may be taken back again.
+        if let Some(cell) = self.cell.upgrade() {
+            let waiting = std::mem::replace(&mut *cell.lock(), Cell::Taken);
+            if let Cell::Waiting(work) = waiting {
+                let result = call_stack::hidden(|| catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
+                *cell.lock() = Cell::Finished(result.map_err(message_of));
+            }
         }
         self.dispatcher.finish_offload(self.id);
     }
@@ -180,7 +195,7 @@ impl DispatcherHandle {
         let accepted = inner.accept_armed(Stage::Offloaded, || {
             let (work, done) = parts.take().expect("an accepted callback is made once");
             let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
-            made_cell = Some(Arc::clone(&cell));
+            made_cell = Some(Arc::downgrade(&cell));
             inner.entry(Callback::new(DoneFn { cell, done }), Kind::Offload, location)
         });
         let (Ok(id), Some(cell)) = (accepted, made_cell) else {
@@ -200,7 +215,7 @@ impl DispatcherHandle {
                 };
                 let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
                 let Cell::Waiting(work) = cell else { unreachable!("no worker saw the ticket") };
-                Err(PostError::with_status((work, done), Status::from(error)))
+                Err(PostError::with_status((work, done), super::status_of_refusal(&error)))
             }
         }
     }

@@ -26,10 +26,10 @@ pub struct PanicReport {
     pub driver: String,
     /// The driver.
     pub driver_id: DriverId,
-    /// The dispatcher's name.
+    /// The dispatcher's name; empty when it was the shutdown observer of the driver that panicked.
     pub dispatcher: String,
-    /// The dispatcher.
-    pub dispatcher_id: DispatcherId,
+    /// The dispatcher; `None` when it was the shutdown observer of the driver that panicked.
+    pub dispatcher_id: Option<DispatcherId>,
     /// What the panic said.
     pub message: String,
 }

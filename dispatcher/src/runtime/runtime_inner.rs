@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::counters::Counters;
 use super::driver::DriverInner;
 use super::ids::DriverId;
-use super::panic::{PanicPolicy, PanicReport};
+use super::panic::{PanicPolicy, PanicReport, message_of};
 use crate::pool::{Pool, PoolOptions};
 use crate::sync::{Arc, Condvar, Mutex, Wakeup, Weak};
 use crate::time::{Clock, Instant};
@@ -45,6 +45,8 @@ pub(crate) struct RuntimeInner {
     default_pool: Arc<Pool>,
     core: Mutex<Core>,
     changed: Condvar,
+    /// Held by whoever joins the threads, so that nobody else returns before they have ended.
+    joining: Mutex<()>,
     /// The simulated network of a runtime without real descriptors.
     #[cfg(feature = "testing")]
     sim_net: Option<crate::sys::sim::Net>,
@@ -68,6 +70,7 @@ impl RuntimeInner {
             default_pool,
             core: Mutex::new(core),
             changed: Condvar::new(),
+            joining: Mutex::new(()),
             #[cfg(feature = "testing")]
             sim_net,
         }))
@@ -104,15 +107,19 @@ impl RuntimeInner {
         &self.default_pool
     }
 
-    /// The pool of a role, started when it is first asked for.
-    pub(crate) fn pool_of_role(&self, role: &str) -> io::Result<Arc<Pool>> {
+    /// The pool of a role, started when it is first asked for. `None` when the runtime shuts down: a pool that started
+    /// then would be closed by nobody.
+    pub(crate) fn pool_of_role(&self, role: &str) -> io::Result<Option<Arc<Pool>>> {
         let mut core = self.core.lock();
+        if core.closing {
+            return Ok(None);
+        }
         if let Some((_, pool)) = core.pools.iter().find(|(name, _)| name == role) {
-            return Ok(Arc::clone(pool));
+            return Ok(Some(Arc::clone(pool)));
         }
         let pool = Pool::start(Self::pool_options(&self.settings, role))?;
         core.pools.push((role.to_owned(), Arc::clone(&pool)));
-        Ok(pool)
+        Ok(Some(pool))
     }
 
     /// All pools.
@@ -153,14 +160,21 @@ impl RuntimeInner {
         let observers = self.core.lock().panic_observers.clone();
         for observer in observers {
             // This runs where a panic was just caught; one of the observer's own must not unwind from here.
-            if catch_unwind(AssertUnwindSafe(|| observer(report))).is_err() {
-                tracing::error!(driver = report.driver, "a panic observer panicked itself");
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| observer(report))) {
+                let message = message_of(payload);
+                tracing::error!(driver = report.driver, message, "a panic observer panicked itself");
             }
         }
     }
 
     pub(crate) fn observe_panics(&self, observer: PanicObserver) {
-        self.core.lock().panic_observers.push(observer);
+        let mut core = self.core.lock();
+        if core.closed {
+            drop(core);
+            drop(observer);
+            return;
+        }
+        core.panic_observers.push(observer);
     }
 
     #[cfg(feature = "testing")]
@@ -193,6 +207,13 @@ impl RuntimeInner {
                 pool.close();
             }
             self.changed.notify_all();
+            // Nothing is left that could panic. Observers often hold the runtime, which would hold itself by them.
+            let observers = std::mem::take(&mut core.panic_observers);
+            drop(core);
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(observers))) {
+                let message = message_of(payload);
+                tracing::error!(message, "a panic observer panicked when it was dropped");
+            }
         }
     }
 
@@ -209,6 +230,7 @@ impl RuntimeInner {
 
     /// Waits for the threads of a runtime whose drivers have shut down.
     pub(crate) fn join(&self) {
+        let _joining = self.joining.lock();
         for pool in self.pools() {
             pool.join();
         }

@@ -156,7 +156,7 @@ fn shuttle_a_timer_that_fires_races_with_cancel_and_shutdown() {
         let timer = dispatcher
             .post_after(Duration::from_secs(1), move |outcome| visited.visit("timer", outcome))
             .expect("it runs");
-        let pool = Arc::clone(runtime.default_pool());
+        let pool = Arc::clone(runtime.inner().default_pool());
         let firing = thread::spawn("firing", move || pool.reactor().fire_all()).expect("a thread");
         let taken_back = timer.cancel().is_ok();
         dispatcher.shutdown_async();

@@ -74,10 +74,29 @@ impl DispatcherInner {
         if core.wants_schedule(self.options().synchronized) { Turn::Again } else { Turn::Done }
     }
 
-    /// A thread leaves after an inline call.
-    pub(crate) fn leave(self: &Arc<Self>, active: ActiveId) {
+    /// Runs the inline call that this thread has claimed: it is inside already, and what it claimed is first in the
+    /// queue, unless it was taken back or a shutdown has begun.
+    pub(crate) fn run_claimed(self: &Arc<Self>) {
         let mut core = self.lock();
-        core.exit(active);
+        let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
+        let active = claimed.as_ref().map(|entry| {
+            core.count_end(entry.kind, entry.outcome);
+            core.enter(entry, self)
+        });
+        drop(core);
+        if let Some(entry) = claimed {
+            let _frame = call_stack::push_dispatcher(self);
+            self.invoke(entry.callback, entry.outcome);
+        }
+        self.leave(active);
+    }
+
+    /// A thread leaves after an inline call.
+    pub(crate) fn leave(self: &Arc<Self>, active: Option<ActiveId>) {
+        let mut core = self.lock();
+        if let Some(active) = active {
+            core.exit(active);
+        }
         core.inside.callbacks -= 1;
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
@@ -106,7 +125,7 @@ impl DispatcherInner {
             driver: owner.name().to_owned(),
             driver_id: owner.id(),
             dispatcher: self.options().name.clone(),
-            dispatcher_id: self.id(),
+            dispatcher_id: Some(self.id()),
             message,
         });
     }

@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::runtime::{Driver, Runtime, RuntimeBuilder, RuntimeError};
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::time::Instant;
 
 /// How many turns one call makes before it gives up on ever becoming idle.
@@ -39,6 +40,19 @@ const MOST_TURNS: u64 = 10_000_000;
 /// ```
 pub struct ForegroundRuntime {
     runtime: Runtime,
+    /// How often the crank was turned.
+    turns: AtomicU64,
+    /// Set while it is.
+    is_turning: AtomicBool,
+}
+
+/// The crank is in somebody's hand until this is dropped.
+struct Turning<'a>(&'a AtomicBool);
+
+impl Drop for Turning<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 impl ForegroundRuntime {
@@ -59,7 +73,7 @@ impl ForegroundRuntime {
     /// # Errors
     /// Those of [`RuntimeBuilder::build`].
     pub fn with(builder: RuntimeBuilder) -> Result<Self, RuntimeError> {
-        Ok(ForegroundRuntime { runtime: builder.build_foreground(true)? })
+        Ok(Self::around(builder.build_foreground(true)?))
     }
 
     /// A foreground runtime that waits on real descriptors, polled without blocking. What they do is not deterministic.
@@ -67,7 +81,11 @@ impl ForegroundRuntime {
     /// # Errors
     /// Those of [`RuntimeBuilder::build`].
     pub fn with_real_descriptors(builder: RuntimeBuilder) -> Result<Self, RuntimeError> {
-        Ok(ForegroundRuntime { runtime: builder.build_foreground(false)? })
+        Ok(Self::around(builder.build_foreground(false)?))
+    }
+
+    fn around(runtime: Runtime) -> Self {
+        ForegroundRuntime { runtime, turns: AtomicU64::new(0), is_turning: AtomicBool::new(false) }
     }
 
     fn pools(&self) -> Vec<Arc<Pool>> {
@@ -77,13 +95,22 @@ impl ForegroundRuntime {
     /// Makes one turn of whatever may run, or takes what is due; false when nothing is runnable and nothing is due.
     ///
     /// # Panics
-    /// When it is called inside of a callback: whoever waits never runs other callbacks on its stack.
+    /// When it is called inside of a callback or of lane work, or by two threads at once: whoever waits never runs other
+    /// callbacks on its stack, and there is one crank.
     pub fn run_once(&self) -> bool {
         assert!(
-            !self.runtime.default_pool().is_current(),
+            !self.is_turning.swap(true, Ordering::Relaxed),
             "the crank cannot be turned from inside of a callback; return from it first"
         );
-        self.pools().iter().any(|pool| pool.as_current(|| pool.run_one() || pool.take_events()))
+        let _turning = Turning(&self.is_turning);
+        let pools = self.pools();
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        // The pools take turns at being the first, so that one that is never idle starves no other.
+        let (round, first) = (turn / pools.len() as u64, turn as usize % pools.len());
+        (0..pools.len()).any(|nth| {
+            let pool = &pools[(first + nth) % pools.len()];
+            pool.as_current(|| pool.run_one(round))
+        })
     }
 
     /// Turns the crank until nothing can run anywhere and nothing is due. Says how many turns that took.
@@ -101,21 +128,29 @@ impl ForegroundRuntime {
     }
 
     /// Runs until nothing is left to do before `deadline`, advancing the clock from timer to timer and at last to
-    /// `deadline`, and until idle there.
+    /// `deadline`, and until idle there. With [`Instant::INFINITE`], until no timer is left, and the clock stays at the
+    /// last one.
     ///
     /// # Panics
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn run_until(&self, deadline: Instant) {
         loop {
             self.run_until_idle();
-            let next = self.pools().iter().map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE);
-            if next > deadline {
+            let next = self.next_deadline();
+            if next > deadline || next.is_infinite() {
                 break;
             }
             self.runtime.clock().advance_to(next);
         }
-        self.runtime.clock().advance_to(deadline);
-        self.run_until_idle();
+        // Time never comes to its end: nothing could be waited for any more.
+        if !deadline.is_infinite() {
+            self.runtime.clock().advance_to(deadline);
+            self.run_until_idle();
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        self.pools().iter().map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE)
     }
 
     /// [`run_until`](ForegroundRuntime::run_until) `duration` from now.
@@ -142,7 +177,7 @@ impl ForegroundRuntime {
                 assert!(turns < MOST_TURNS, "the condition does not come about:\n{}", self.runtime.dump());
                 continue;
             }
-            let next = self.pools().iter().map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE);
+            let next = self.next_deadline();
             if next.is_infinite() {
                 return false;
             }
@@ -194,7 +229,7 @@ impl Drop for ForegroundRuntime {
     /// Everything pending is still told: a runtime that is dropped in the middle of a test shuts down, unless the test
     /// is failing already.
     fn drop(&mut self) {
-        if !std::thread::panicking() && !self.runtime.default_pool().is_current() {
+        if !std::thread::panicking() && !self.is_turning.load(Ordering::Relaxed) {
             let _ = self.shutdown();
         }
     }
