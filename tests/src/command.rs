@@ -1,4 +1,4 @@
-//! The one place that knows where the `fuchsine` command is.
+//! The one place that knows where the programs under test are: the `fuchsine` command, and examples.
 //!
 //! Purpose: a test must never meet a missing or a stale binary, and must not guess a path under the target folder
 //! (its name depends on the profile, the target triple and the environment). So the command is built by Cargo,
@@ -22,13 +22,22 @@ use serde_json::Value;
 /// When the build fails or names no executable: no test that needs the command can say anything then.
 pub fn fuchsine() -> &'static Path {
     static COMMAND: OnceLock<PathBuf> = OnceLock::new();
-    COMMAND.get_or_init(|| build("fuchsine"))
+    COMMAND.get_or_init(|| build("fuchsine", &[], "bin", "fuchsine"))
 }
 
-/// Builds `package` and returns the executable that Cargo reports for it.
-fn build(package: &str) -> PathBuf {
+/// The path of the example `loop_echo`, a server on event loops alone; as [`fuchsine`].
+///
+/// # Panics
+/// As [`fuchsine`].
+pub fn loop_echo() -> &'static Path {
+    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLE.get_or_init(|| build("fuchsine-dispatcher", &["--example", "loop_echo"], "example", "loop_echo"))
+}
+
+/// Builds what `target` says of `package`, and returns the executable that Cargo reports for the target `name`.
+fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
-    cargo.args(["build", "-p", package, "--message-format=json-render-diagnostics"]);
+    cargo.args(["build", "-p", package, "--message-format=json-render-diagnostics"]).args(target);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
@@ -43,15 +52,15 @@ fn build(package: &str) -> PathBuf {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find_map(|message| executable_of(&message, package))
+        .find_map(|message| executable_of(&message, kind, name))
         .unwrap_or_else(|| panic!("cargo built {package} but named no executable for it"))
 }
 
-/// The executable that one message of Cargo names, if the message is about the binary `name`.
-fn executable_of(message: &Value, name: &str) -> Option<PathBuf> {
+/// The executable that one message of Cargo names, if the message is about the target `name` of this kind.
+fn executable_of(message: &Value, kind: &str, name: &str) -> Option<PathBuf> {
     let target = message.get("target")?;
-    let is_binary = target["kind"].as_array()?.iter().any(|kind| kind == "bin");
-    if message["reason"] != "compiler-artifact" || target["name"] != name || !is_binary {
+    let is_kind = target["kind"].as_array()?.iter().any(|one| one == kind);
+    if message["reason"] != "compiler-artifact" || target["name"] != name || !is_kind {
         return None;
     }
     message["executable"].as_str().map(PathBuf::from)
@@ -68,15 +77,16 @@ mod tests {
             "target": { "name": "fuchsine", "kind": ["bin"] },
             "executable": "/somewhere/fuchsine",
         });
-        assert_eq!(executable_of(&artifact, "fuchsine"), Some(PathBuf::from("/somewhere/fuchsine")));
-        assert_eq!(executable_of(&artifact, "other"), None);
+        assert_eq!(executable_of(&artifact, "bin", "fuchsine"), Some(PathBuf::from("/somewhere/fuchsine")));
+        assert_eq!(executable_of(&artifact, "bin", "other"), None);
+        assert_eq!(executable_of(&artifact, "example", "fuchsine"), None);
 
         let library = serde_json::json!({
             "reason": "compiler-artifact",
             "target": { "name": "fuchsine", "kind": ["lib"] },
             "executable": null,
         });
-        assert_eq!(executable_of(&library, "fuchsine"), None);
-        assert_eq!(executable_of(&serde_json::json!({ "reason": "build-finished" }), "fuchsine"), None);
+        assert_eq!(executable_of(&library, "bin", "fuchsine"), None);
+        assert_eq!(executable_of(&serde_json::json!({ "reason": "build-finished" }), "bin", "fuchsine"), None);
     }
 }

@@ -104,6 +104,16 @@ impl Acceptor {
         mio::net::TcpListener::bind(address).map(Acceptor::Tcp)
     }
 
+    /// How many connections the kernel keeps that have not been accepted; it has a limit of its own besides. (`mio`, like
+    /// the standard library, asks for 128.)
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub(crate) fn set_backlog(&self, backlog: u32) -> io::Result<()> {
+        // Listening again changes nothing but this.
+        Ok(rustix::net::listen(self, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+    }
+
     /// Listens on a path. A socket that a dead process left there is replaced.
     ///
     /// # Errors

@@ -52,13 +52,16 @@ pub enum Spread {
 pub struct ListenOptions {
     spread: Spread,
     max_connections: usize,
+    backlog: u32,
     each: ConnectionOptions,
 }
 
 impl ListenOptions {
-    /// Connections go to all loops, any number of them, with the options that a connection begins with by default.
+    /// Connections go to all loops, any number of them, with the options that a connection begins with by default; 1024
+    /// may wait to be accepted.
     pub fn new() -> Self {
-        ListenOptions { spread: Spread::default(), max_connections: usize::MAX, each: ConnectionOptions::new() }
+        let each = ConnectionOptions::new();
+        ListenOptions { spread: Spread::default(), max_connections: usize::MAX, backlog: 1024, each }
     }
 
     /// Which loops the connections go to.
@@ -70,6 +73,12 @@ impl ListenOptions {
     /// How many connections may be open at a time. With so many the listener pauses until one has closed.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.max_connections = most;
+        self
+    }
+
+    /// How many connections may wait in the kernel to be accepted, as far as the system allows.
+    pub fn backlog(mut self, connections: u32) -> Self {
+        self.backlog = connections;
         self
     }
 
@@ -173,7 +182,7 @@ impl EventLoop {
             Address::Tcp(address) => Acceptor::tcp(*address),
             Address::Unix(path) => Acceptor::unix(path),
         };
-        let acceptor = match bound {
+        let acceptor = match bound.and_then(|acceptor| acceptor.set_backlog(options.backlog).map(|()| acceptor)) {
             Ok(acceptor) => acceptor,
             Err(error) => return Err(NetRefused::new(error, accepted)),
         };
