@@ -25,6 +25,7 @@ pages! {
     how_to_run_the_host: "how-to/run-the-host.md",
     how_to_write_a_driver: "how-to/write-a-driver.md",
     how_to_test_without_waiting: "how-to/test-without-waiting.md",
+    how_to_come_from_another_loop: "how-to/come-from-another-loop.md",
     reference_manifest: "reference/manifest.md",
     reference_exit_codes: "reference/exit-codes.md",
     reference_ramdisk: "reference/ramdisk.md",
