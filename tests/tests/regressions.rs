@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -431,4 +432,73 @@ fn options_beyond_every_measure_are_refused_and_strange_names_are_not() {
     role.offload(Lane::Fast, |_| (), move |_| sender.send(()).expect("awaited")).expect("accepted");
     within(&receiver, "the work");
     runtime.shutdown(HANG).expect("the runtime shuts down");
+}
+
+/// A waker that does something when its last clone is dropped.
+struct OnDrop(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::task::Wake for OnDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        let what = self.0.lock().expect("not poisoned").take();
+        if let Some(what) = what {
+            what();
+        }
+    }
+}
+
+#[test]
+fn a_waker_that_a_sleep_replaces_is_dropped_without_a_lock() {
+    let runtime = Arc::new(ForegroundRuntime::new());
+    let target = dispatcher(&runtime, "target", DispatcherBuilder::new());
+    let sleeping = Arc::new(Mutex::new(Box::pin(fuchsine_dispatcher::sleep(Duration::from_secs(1)))));
+    let poll = |waker: &std::task::Waker, sleeping: &Mutex<std::pin::Pin<Box<fuchsine_dispatcher::Sleep>>>| {
+        let mut sleeping = sleeping.lock().expect("not poisoned");
+        sleeping.as_mut().poll(&mut std::task::Context::from_waker(waker))
+    };
+    let on_dispatcher = Arc::clone(&sleeping);
+    target.post_task(move |_| assert!(poll(std::task::Waker::noop(), &on_dispatcher).is_pending())).expect("accepted");
+    runtime.run_until_idle();
+    let (cranked, log) = (Arc::clone(&runtime), Log::new());
+    let entry = log.clone();
+    let turn_the_crank = move || {
+        cranked.advance(Duration::from_secs(2));
+        entry.add("the timer has told the sleep");
+    };
+    let first = std::task::Waker::from(Arc::new(OnDrop(Mutex::new(Some(Box::new(turn_the_crank))))));
+    assert!(poll(&first, &sleeping).is_pending());
+    drop(first);
+    // Replaces the first, whose last clone is dropped with it; and that makes the timer come to pass.
+    assert!(poll(std::task::Waker::noop(), &sleeping).is_pending());
+    assert_eq!(log.take(), ["the timer has told the sleep"]);
+    assert!(poll(std::task::Waker::noop(), &sleeping).is_ready());
+}
+
+#[test]
+fn messages_whose_panics_panic_when_they_are_dropped_cost_the_thread_nothing() {
+    struct BombInBomb;
+    impl Drop for BombInBomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                std::panic::panic_any(Bomb);
+            }
+        }
+    }
+    for _ in 0..2 {
+        let (near, far) = fuchsine_dispatcher::Channel::pair();
+        let released = Arc::new(());
+        for _ in 0..3 {
+            let mut message = fuchsine_dispatcher::Message::new();
+            message.push(fuchsine_dispatcher::Handle::value(BombInBomb));
+            message.push(fuchsine_dispatcher::Handle::value(Arc::clone(&released)));
+            near.write(message).expect("written");
+        }
+        let payload =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(far))).expect_err("the first panic");
+        std::mem::forget(payload);
+        assert_eq!(Arc::strong_count(&released), 1, "the rest is destroyed all the same");
+    }
 }

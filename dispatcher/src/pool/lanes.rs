@@ -121,6 +121,15 @@ impl Lanes {
         }
     }
 
+    /// Whether nothing waits, and no worker was started that is not joined.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        [&self.fast, &self.slow].into_iter().all(|lane| {
+            let state = lane.state.lock();
+            state.items.is_empty() && state.workers == 0 && state.handles.is_empty()
+        })
+    }
+
     /// Runs one item on the calling thread, for a pool without threads; false when there is none.
     #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
     pub(crate) fn run_one_by_hand(&self) -> bool {

@@ -144,15 +144,19 @@ impl Seat {
         let pool = &self.pool;
         self.start_searching();
         let lead = pool.reactor.try_lead();
-        let Some(how) = pool.idle.begin_sleep(self.index, lead.is_some()) else { return };
-        if !pool.queue.is_empty() || pool.threads.is_closed() {
+        let how = pool.idle.begin_sleep(self.index, lead.is_some());
+        let stays_awake = !pool.queue.is_empty() || pool.threads.is_closed();
+        if how.is_some() && stays_awake {
             pool.idle.cancel_sleep(self.index);
-            if lead.is_some() {
+        }
+        let Some(how) = how.filter(|_| !stays_awake) else {
+            if let Some(lead) = lead {
+                drop(lead);
                 // Somebody may have parked because the lead was taken for a moment.
                 pool.watch.arm(pool);
             }
             return;
-        }
+        };
         match (how, lead) {
             (SleepAs::Leader, Some(mut lead)) => {
                 pool.watch.lead_taken();

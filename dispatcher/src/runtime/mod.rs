@@ -22,6 +22,8 @@ mod runtime_inner;
 mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
+#[cfg(all(test, shuttle))]
+mod shuttle_races;
 mod state;
 mod stop_token;
 mod task;

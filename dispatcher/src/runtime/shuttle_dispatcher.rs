@@ -22,22 +22,33 @@ fn iterations() -> usize {
     std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
 
-fn explore(model: fn()) {
+pub(super) fn explore(model: fn()) {
     shuttle::check_random(model, iterations());
     shuttle::check_pct(model, iterations(), 3);
 }
 
 /// What a model saw.
 #[derive(Default)]
-struct Seen {
-    inside: AtomicUsize,
-    ended: Mutex<HashMap<&'static str, Result<(), Canceled>>>,
-    observers: Mutex<Vec<&'static str>>,
+pub(super) struct Seen {
+    pub(super) inside: AtomicUsize,
+    pub(super) ended: Mutex<HashMap<&'static str, Result<(), Canceled>>>,
+    pub(super) observers: Mutex<Vec<&'static str>>,
 }
 
 impl Seen {
-    fn visit(&self, name: &'static str, outcome: Result<(), Canceled>) {
+    /// A callback of a synchronized dispatcher.
+    pub(super) fn visit(&self, name: &'static str, outcome: Result<(), Canceled>) {
         assert_eq!(self.inside.fetch_add(1, Ordering::AcqRel), 0, "two callbacks at once");
+        self.end(name, outcome);
+    }
+
+    /// A callback that may run beside others.
+    pub(super) fn visit_beside_others(&self, name: &'static str, outcome: Result<(), Canceled>) {
+        self.inside.fetch_add(1, Ordering::AcqRel);
+        self.end(name, outcome);
+    }
+
+    fn end(&self, name: &'static str, outcome: Result<(), Canceled>) {
         thread::yield_now();
         assert!(self.observers.lock().is_empty(), "{name} after an observer");
         assert!(self.ended.lock().insert(name, outcome).is_none(), "{name} ended twice");
@@ -45,7 +56,7 @@ impl Seen {
     }
 }
 
-fn set_up(threads: usize) -> (Runtime, Driver, Dispatcher, Arc<Seen>) {
+pub(super) fn set_up(threads: usize) -> (Runtime, Driver, Dispatcher, Arc<Seen>) {
     let runtime = RuntimeBuilder::new().threads(threads).build().expect("a model has threads");
     let driver = runtime.new_driver("driver");
     let seen = Arc::new(Seen::default());
@@ -56,7 +67,7 @@ fn set_up(threads: usize) -> (Runtime, Driver, Dispatcher, Arc<Seen>) {
 }
 
 /// Shuts down, and checks what must hold however it went.
-fn conclude(runtime: &Runtime, seen: &Seen, accepted: &[&'static str]) {
+pub(super) fn conclude(runtime: &Runtime, seen: &Seen, accepted: &[&'static str]) {
     runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
     let counters = runtime.counters();
     assert!(counters.add_up(), "{counters:?}");
@@ -113,11 +124,31 @@ fn shuttle_a_cancel_that_races_with_run_and_shutdown_has_one_winner() {
     });
 }
 
-struct Event(Arc<Seen>, &'static str);
+/// A callback that is told an outcome.
+pub(super) struct Event {
+    seen: Arc<Seen>,
+    name: &'static str,
+    beside_others: bool,
+}
+
+impl Event {
+    fn new(seen: &Arc<Seen>, name: &'static str) -> Self {
+        Event { seen: Arc::clone(seen), name, beside_others: false }
+    }
+
+    /// Of an unsynchronized dispatcher.
+    pub(super) fn beside_others(seen: &Arc<Seen>, name: &'static str) -> Self {
+        Event { beside_others: true, ..Event::new(seen, name) }
+    }
+}
 
 impl Invoke for Event {
     fn invoke(self, outcome: Outcome) {
-        self.0.visit(self.1, outcome.into_result().map(|_| ()).map_err(|_| Canceled));
+        let outcome = outcome.into_result().map(|_| ()).map_err(|_| Canceled);
+        match self.beside_others {
+            true => self.seen.visit_beside_others(self.name, outcome),
+            false => self.seen.visit(self.name, outcome),
+        }
     }
 }
 
@@ -128,7 +159,7 @@ fn shuttle_an_inline_call_a_queued_task_and_shutdown_never_overlap() {
         let (runtime, _driver, dispatcher, seen) = set_up(2);
         let caller = runtime.new_driver("caller").new_dispatcher(DispatcherBuilder::new()).expect("created");
         let inner = Arc::clone(dispatcher.inner());
-        let callback = Callback::new(Event(Arc::clone(&seen), "message"));
+        let callback = Callback::new(Event::new(&seen, "message"));
         let location = std::panic::Location::caller();
         let accepted = inner.accept_armed(Stage::Reading, || inner.entry(callback, Kind::Read, location));
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));

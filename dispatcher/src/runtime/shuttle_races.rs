@@ -1,0 +1,265 @@
+//! Model checks of races at the edges of a runtime: creation against shutdown, several shutdowns at once, events that are
+//! taken by several threads, unsynchronized dispatchers, threads that are reserved and given back.
+//!
+//! What is real and what is modelled is said in `shuttle_dispatcher.rs`, whose helpers these models use. A thread or a
+//! pool that is left behind shows as a deadlock, because nobody ever wakes it.
+
+use std::time::Duration;
+
+use super::callback_queue::{Callback, Kind, Outcome, Stage};
+use super::inline::Origin;
+use super::shuttle_dispatcher::{Event, Seen, conclude, explore, set_up};
+use super::{DispatcherBuilder, RuntimeBuilder};
+use crate::status::Status;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex, thread};
+
+/// A dispatcher of a new role is created while the runtime shuts down: refused, or shut down with the rest; the pool of
+/// its role ends in either case.
+#[test]
+fn shuttle_a_role_that_is_new_while_the_runtime_shuts_down_leaves_no_pool_behind() {
+    explore(|| {
+        let runtime = RuntimeBuilder::new().threads(1).build().expect("a model has threads");
+        let driver = runtime.new_driver("driver");
+        let observed = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&observed);
+        let creator = thread::spawn("creator", move || {
+            let builder = DispatcherBuilder::new().scheduler_role("new").shutdown_observer(move || {
+                seen.fetch_add(1, Ordering::AcqRel);
+            });
+            match driver.new_dispatcher(builder) {
+                Ok(dispatcher) => {
+                    let _ = dispatcher.release();
+                    1
+                }
+                Err(error) => {
+                    assert_eq!(error.status(), Status::BadState);
+                    0
+                }
+            }
+        })
+        .expect("a thread");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        assert_eq!(creator.join().expect("it ends"), observed.load(Ordering::Acquire));
+    });
+}
+
+/// A driver shuts down while a dispatcher of it is created: refused, or its observer comes before the driver's.
+#[test]
+fn shuttle_a_dispatcher_that_is_created_while_its_driver_shuts_down_is_refused_or_ends_first() {
+    explore(|| {
+        let (runtime, driver, _dispatcher, seen) = set_up(1);
+        let (creating, observed) = (driver.clone(), Arc::clone(&seen));
+        let creator = thread::spawn("creator", move || {
+            let builder = DispatcherBuilder::new()
+                .allow_sync_calls()
+                .shutdown_observer(move || observed.observers.lock().push("dispatcher"));
+            creating.new_dispatcher(builder).map(super::Dispatcher::release).is_ok()
+        })
+        .expect("a thread");
+        let observed = Arc::clone(&seen);
+        driver.shutdown(move || observed.observers.lock().push("driver")).expect("the first");
+        let is_created = creator.join().expect("it ends");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        let observers = seen.observers.lock();
+        let expected: &[&str] =
+            if is_created { &["dispatcher", "dispatcher", "driver"] } else { &["dispatcher", "driver"] };
+        assert_eq!(*observers, expected);
+    });
+}
+
+/// Two threads shut a runtime down while a third drops a handle of it: each returns when all is over.
+#[test]
+fn shuttle_several_shutdowns_at_once_all_return_at_the_end() {
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen) = set_up(1);
+        let visited = Arc::clone(&seen);
+        dispatcher.post_task(move |outcome| visited.visit("task", outcome)).expect("it runs");
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let (runtime, seen) = (runtime.clone(), Arc::clone(&seen));
+                thread::spawn("other", move || {
+                    runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+                    assert_eq!(*seen.observers.lock(), ["dispatcher"]);
+                })
+                .expect("a thread")
+            })
+            .collect();
+        runtime.shutdown_async();
+        for other in others {
+            other.join().expect("it ends");
+        }
+        conclude(&runtime, &seen, &["task"]);
+    });
+}
+
+/// Work is offloaded while the runtime shuts down; no worker starts after the lanes have been joined.
+#[test]
+fn shuttle_work_that_races_with_the_end_of_the_runtime_leaves_no_worker_behind() {
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen) = set_up(1);
+        let (handle, visited) = (dispatcher.handle(), Arc::clone(&seen));
+        let poster = thread::spawn("poster", move || {
+            let done = move |outcome: Result<(), _>| visited.visit("done", outcome.map_err(|_| crate::Canceled));
+            handle.offload(crate::event_loop::Lane::Fast, |_| (), done).is_ok()
+        })
+        .expect("a thread");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        let accepted = poster.join().expect("it ends");
+        assert_eq!(seen.ended.lock().contains_key("done"), accepted);
+        assert!(runtime.inner().default_pool().lanes().is_at_rest());
+    });
+}
+
+/// Two timers come to pass one after the other, and are taken by different threads: they run in that order, also beside
+/// a task, a cancel and a shutdown.
+#[test]
+fn shuttle_events_of_successive_polls_run_in_their_order() {
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen) = set_up(2);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let arm = |name: &'static str| {
+            let (seen, order) = (Arc::clone(&seen), Arc::clone(&order));
+            dispatcher
+                .post_after(Duration::from_secs(1), move |outcome| {
+                    if outcome.is_ok() {
+                        order.lock().push(name);
+                    }
+                    seen.visit(name, outcome);
+                })
+                .expect("it runs")
+        };
+        let pool = Arc::clone(runtime.inner().default_pool());
+        let _first = arm("first");
+        pool.reactor().fire_all();
+        thread::yield_now();
+        let second = arm("second");
+        pool.reactor().fire_all();
+        let third = arm("third");
+        let canceler = thread::spawn("canceler", move || second.cancel().is_ok()).expect("a thread");
+        pool.reactor().fire_all();
+        thread::yield_now();
+        let taken_back = canceler.join().expect("it ends");
+        drop(third);
+        dispatcher.shutdown_async();
+        conclude(&runtime, &seen, &["first", "third"]);
+        assert_eq!(seen.ended.lock().contains_key("second"), !taken_back);
+        let order = order.lock();
+        let all = ["first", "second", "third"];
+        let places: Vec<_> = order.iter().map(|name| all.iter().position(|one| one == name)).collect();
+        assert!(places.is_sorted(), "{order:?}");
+    });
+}
+
+/// Tasks, a message, a wake and a shutdown of an unsynchronized dispatcher: each ends once, and the observer is last
+/// although several threads may be inside.
+#[test]
+fn shuttle_an_unsynchronized_dispatcher_ends_everything_once_and_its_observer_is_last() {
+    explore(|| {
+        let runtime = RuntimeBuilder::new().threads(2).build().expect("a model has threads");
+        let seen = Arc::new(Seen::default());
+        let observed = Arc::clone(&seen);
+        let builder = DispatcherBuilder::new().unsynchronized().shutdown_observer(move || {
+            assert_eq!(observed.inside.load(Ordering::Acquire), 0, "a callback beside the observer");
+            observed.observers.lock().push("dispatcher");
+        });
+        let dispatcher = runtime.new_driver("driver").new_dispatcher(builder).expect("created");
+        let caller = runtime.new_driver("caller").new_dispatcher(DispatcherBuilder::new()).expect("created");
+        for name in ["first", "second"] {
+            let seen = Arc::clone(&seen);
+            dispatcher.post_task(move |outcome| seen.visit_beside_others(name, outcome)).expect("it runs");
+        }
+        let inner = Arc::clone(dispatcher.inner());
+        let callback = Callback::new(Event::beside_others(&seen, "message"));
+        let location = std::panic::Location::caller();
+        let accepted = inner.accept_armed(Stage::Reading, || inner.entry(callback, Kind::Read, location));
+        let id = accepted.unwrap_or_else(|_| panic!("it runs"));
+        let target = Arc::clone(&inner);
+        caller
+            .post_task(move |outcome| {
+                if outcome.is_ok() {
+                    target.complete(id, Outcome::Done(0), Origin::Message);
+                }
+            })
+            .expect("it runs");
+        let visited = Arc::clone(&seen);
+        let joined = dispatcher.spawn(async move { visited.visit_beside_others("future", Ok(())) }).expect("it runs");
+        dispatcher.shutdown_async();
+        conclude(&runtime, &seen, &["first", "second", "message"]);
+        drop(joined);
+    });
+}
+
+/// A future is spawned while its dispatcher shuts down: refused, or dropped before the observer.
+#[test]
+fn shuttle_a_future_that_is_spawned_during_shutdown_is_refused_or_ends_first() {
+    struct Held(Arc<Seen>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            assert!(self.0.observers.lock().is_empty(), "dropped after the observer");
+            assert!(super::current().is_some(), "dropped out of context");
+            assert!(self.0.ended.lock().insert("future", Ok(())).is_none());
+        }
+    }
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen) = set_up(1);
+        let (handle, by_spawner) = (dispatcher.handle(), Arc::clone(&seen));
+        let spawner = thread::spawn("spawner", move || {
+            let held = Held(by_spawner);
+            let spawned = handle.spawn(async move {
+                let _held = held;
+                std::future::pending::<()>().await;
+            });
+            match spawned {
+                Ok(join) => {
+                    join.cancel();
+                    true
+                }
+                Err(refused) => {
+                    std::mem::forget(refused.into_inner());
+                    false
+                }
+            }
+        })
+        .expect("a thread");
+        dispatcher.shutdown_async();
+        let accepted = spawner.join().expect("it ends");
+        conclude(&runtime, &seen, &[]);
+        assert_eq!(seen.ended.lock().contains_key("future"), accepted);
+    });
+}
+
+/// Dispatchers that allow sync calls come and go at the thread limit: never more than the limit at once, and the thread
+/// of one that has gone is there for the next.
+#[test]
+fn shuttle_reserved_threads_are_given_back_whatever_races() {
+    explore(|| {
+        let runtime = RuntimeBuilder::new().threads(1).thread_limit(2).build().expect("a model has threads");
+        let alive = Arc::new(AtomicUsize::new(0));
+        let creators: Vec<_> = (0..2)
+            .map(|_| {
+                let (driver, alive) = (runtime.new_driver("driver"), Arc::clone(&alive));
+                thread::spawn("creator", move || {
+                    let counted = Arc::clone(&alive);
+                    let builder = DispatcherBuilder::new().allow_sync_calls().shutdown_observer(move || {
+                        counted.fetch_sub(1, Ordering::AcqRel);
+                    });
+                    match driver.new_dispatcher(builder) {
+                        Ok(dispatcher) => {
+                            assert_eq!(alive.fetch_add(1, Ordering::AcqRel), 0, "two at a limit of one");
+                            drop(dispatcher);
+                        }
+                        Err(error) => assert_eq!(error.status(), Status::NoResources),
+                    }
+                })
+                .expect("a thread")
+            })
+            .collect();
+        for creator in creators {
+            creator.join().expect("it ends");
+        }
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        assert_eq!(alive.load(Ordering::Acquire), 0);
+        assert!(runtime.inner().default_pool().threads().started() <= 2);
+    });
+}
