@@ -5,7 +5,8 @@
 //!    one behind them that cancels what is pending on the network and starts the time to linger.
 //! 2. The loop drains: until there is nothing to run, no work under way, and no timer or wait left that was armed
 //!    since step 1; or until the time to linger has passed.
-//! 3. The inbox closes, in one step. What was accepted before is run; nothing else is accepted.
+//! 3. The inbox closes, in one step. What was accepted before is run; nothing else is accepted. A pause of this loop's own
+//!    is over.
 //! 4. With all work at its end, the workers are joined and all that users left behind is dropped.
 
 use crate::event_loop::event_loop::{EventLoop, NOBODY, Phase};
@@ -99,6 +100,10 @@ impl EventLoop {
         local.summary.borrow_mut().dropped = dropped;
         local.phase.set(Phase::Closing);
         self.reach_net_stage(Stage::End);
+        if let Some(AtGate { gate, tid }) = &local.at_gate {
+            // A guard that is still around would keep this loop's own workers from finishing.
+            gate.end(*tid);
+        }
         *local.last_tasks.borrow_mut() = local.shared.inbox.close();
         local.jobs.borrow_mut().close();
         local.timers.borrow().iter().for_each(TimerSlot::stop);
@@ -117,11 +122,7 @@ impl EventLoop {
         let workers = local.work.borrow_mut().take_workers();
         let join = move || workers.for_each(Worker::join);
         match &local.at_gate {
-            Some(AtGate { gate, tid }) => {
-                // Its own pause would keep its workers from ending.
-                gate.end(*tid);
-                gate.standing(*tid, join);
-            }
+            Some(AtGate { gate, tid }) => gate.standing(*tid, join),
             None => join(),
         }
         let hooks = local.hooks.borrow_mut().take_all();

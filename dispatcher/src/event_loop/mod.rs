@@ -91,9 +91,15 @@ mod work_state;
 mod worker;
 
 #[cfg(all(test, loom))]
+mod loom_pause;
+#[cfg(all(test, loom))]
+mod loom_timer;
+#[cfg(all(test, loom))]
 mod loom_wake_word;
 #[cfg(all(test, loom))]
 mod loom_work;
+#[cfg(all(test, shuttle))]
+mod shuttle_pause;
 #[cfg(all(test, shuttle))]
 mod shuttle_worker;
 

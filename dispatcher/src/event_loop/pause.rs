@@ -247,7 +247,8 @@ fn named(blocker: Blocker<WorkerShared>, manager: &ManagerShared) -> WaitingFor 
     }
 }
 
-/// All other loops stand still as long as this lives. Dropping it lets them go on; so does the end of this loop.
+/// All other loops stand still as long as this lives. Dropping it lets them go on; so does the end of this loop, once it
+/// accepts nothing any more.
 #[must_use = "the other loops go on when this is dropped"]
 pub struct PauseGuard {
     owner: Rc<Local>,
