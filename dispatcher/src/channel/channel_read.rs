@@ -16,6 +16,7 @@ use crate::runtime::inline::Origin;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::time::Instant;
 
 /// A read that a dispatcher has accepted.
 #[derive(Clone)]
@@ -143,10 +144,13 @@ impl Channel {
             let make = || {
                 let handler = handler.take().expect("an accepted handler is made once");
                 let place = Place::new(self.side, generation);
-                let callback = Callback::new(ReadFn { pair: Arc::clone(&self.pair), place, handler });
-                inner.entry(callback, Kind::Read, location)
+                Callback::new(ReadFn { pair: Arc::clone(&self.pair), place, handler })
             };
-            let accepted = if is_ready { inner.accept_ready(make) } else { inner.accept_armed(Stage::Reading, make) };
+            let accepted = if is_ready {
+                inner.accept_ready(Kind::Read, location, make)
+            } else {
+                inner.accept_armed(Stage::Reading, Kind::Read, Instant::INFINITE, location, make)
+            };
             let id = accepted.ok()?;
             Some(Registered { dispatcher: Arc::clone(inner), id })
         });

@@ -15,7 +15,7 @@ use async_task::Runnable;
 
 use super::join::{JoinError, JoinHandle, Joined};
 use crate::runtime::DispatcherHandle;
-use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
+use crate::runtime::callback_queue::{Callback, Invoke, Outcome};
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::live_futures::FutureId;
 use crate::status::Status;
@@ -106,24 +106,6 @@ impl<F: Future> Drop for Tracked<F> {
     }
 }
 
-impl DispatcherInner {
-    /// Takes a wake, in whatever state.
-    fn wake(self: &Arc<Self>, runnable: Runnable) {
-        let entry = self.entry(Callback::new(Wake(runnable)), Kind::Wake, Location::caller());
-        let mut core = self.lock();
-        let mut entry = entry;
-        if !core.state.accepts() {
-            entry.outcome = Outcome::Canceled;
-        }
-        core.queue.insert(entry, Stage::Ready);
-        let schedule = core.wants_schedule(self.options().synchronized);
-        drop(core);
-        if schedule {
-            self.schedule();
-        }
-    }
-}
-
 impl DispatcherHandle {
     /// Spawns a future, which is polled on this dispatcher and nowhere else.
     ///
@@ -153,11 +135,13 @@ impl DispatcherHandle {
     /// runtime.shutdown(Duration::from_secs(5))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let location = Location::caller();
         let dispatcher = Arc::clone(self.inner());
         let id = {
             let Ok(mut core) = dispatcher.admit() else { return Err(SpawnError(future)) };
@@ -166,7 +150,8 @@ impl DispatcherHandle {
         let ending = Ending { dispatcher: Arc::clone(&dispatcher), id, finished: false };
         let tracked = Tracked { future: Some(Box::pin(future)), ending };
         let waking = Arc::clone(&dispatcher);
-        let (runnable, task) = async_task::spawn(tracked, move |runnable| waking.wake(runnable));
+        let (runnable, task) =
+            async_task::spawn(tracked, move |runnable| waking.accept_wake(Callback::new(Wake(runnable)), location));
         dispatcher.lock().futures.set_waker(id, runnable.waker());
         runnable.schedule();
         Ok(JoinHandle::new(task))

@@ -7,7 +7,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use super::callback_queue::{Callback, Entry, EventSource, Kind, OpId, Outcome, Stage};
+use super::callback_queue::{Callback, EventSource, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::task::{PostError, TaskFn, TaskHandle};
@@ -67,9 +67,9 @@ impl DispatcherHandle {
         }
         let mut task = Some(task);
         let inner = self.inner();
-        let accepted = inner.accept_armed(Stage::Delayed, || {
+        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, deadline, location, || {
             let task = task.take().expect("an accepted task is made once");
-            Entry { deadline, ..inner.entry(Callback::new(TaskFn(task)), Kind::Delayed, location) }
+            Callback::new(TaskFn(task))
         });
         match accepted {
             Ok(id) => {

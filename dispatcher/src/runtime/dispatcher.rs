@@ -11,7 +11,7 @@
 use std::panic::Location;
 use std::sync::OnceLock;
 
-use super::callback_queue::{Callback, CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
+use super::callback_queue::{Callback, CallbackQueue, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
 use super::counters::Counters;
 use super::driver::DriverInner;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
@@ -44,7 +44,7 @@ pub(crate) struct Active {
 /// What runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ActiveWhat {
-    Callback { kind: Kind, type_name: &'static str, location: &'static Location<'static> },
+    Callback { kind: Kind, type_name: fn() -> &'static str, location: &'static Location<'static> },
     ShutdownObserver,
 }
 
@@ -188,25 +188,23 @@ impl DispatcherInner {
         self.owner.count_late_refusal();
     }
 
-    /// An entry that is about to be accepted.
-    pub(crate) fn entry(&self, callback: Callback, kind: Kind, location: &'static Location<'static>) -> Entry {
+    /// What is known of a callback that is about to be accepted.
+    fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
         let (driver, dispatcher) = call_stack::current_ids();
-        Entry {
-            callback,
-            kind,
-            outcome: Outcome::Done(0),
-            deadline: Instant::INFINITE,
-            source: EventSource::None,
-            poster: Poster { driver, dispatcher },
-            location,
-            accepted_at: self.pool.reactor().clock().coarse(),
-        }
+        let accepted_at = self.pool.reactor().clock().coarse();
+        Details { deadline, source: EventSource::None, poster: Poster { driver, dispatcher }, location, accepted_at }
     }
 
     /// Accepts a callback that is ready. `make` is called only if it is accepted.
-    pub(crate) fn accept_ready(self: &Arc<Self>, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
+    pub(crate) fn accept_ready(
+        self: &Arc<Self>,
+        kind: Kind,
+        location: &'static Location<'static>,
+        make: impl FnOnce() -> Callback,
+    ) -> Result<OpId, NotAccepted> {
+        let details = self.details(location, Instant::INFINITE);
         let mut core = self.admit()?;
-        let id = core.queue.insert(make(), Stage::Ready);
+        let id = core.queue.insert(Entry { callback: make(), kind, outcome: Outcome::Done(0) }, details, Stage::Ready);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -216,16 +214,37 @@ impl DispatcherInner {
     }
 
     /// Accepts a callback that waits for something. `make` is called only if it is accepted.
-    pub(crate) fn accept_armed(&self, stage: Stage, make: impl FnOnce() -> Entry) -> Result<OpId, NotAccepted> {
+    pub(crate) fn accept_armed(
+        &self,
+        stage: Stage,
+        kind: Kind,
+        deadline: Instant,
+        location: &'static Location<'static>,
+        make: impl FnOnce() -> Callback,
+    ) -> Result<OpId, NotAccepted> {
+        let details = self.details(location, deadline);
         let mut core = self.admit()?;
-        Ok(core.queue.insert(make(), stage))
+        Ok(core.queue.insert(Entry { callback: make(), kind, outcome: Outcome::Done(0) }, details, stage))
+    }
+
+    /// Takes the wake of a future, in whatever state.
+    pub(crate) fn accept_wake(self: &Arc<Self>, callback: Callback, location: &'static Location<'static>) {
+        let details = self.details(location, Instant::INFINITE);
+        let mut core = self.lock();
+        let outcome = if core.state.accepts() { Outcome::Done(0) } else { Outcome::Canceled };
+        core.queue.insert(Entry { callback, kind: Kind::Wake, outcome }, details, Stage::Ready);
+        let schedule = core.wants_schedule(self.options.synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
     }
 
     /// Turns an acceptance into a refusal, because what the callback waits for could not be armed. `None`: it has
     /// ended meanwhile (a shutdown told it), so it stays accepted.
     pub(crate) fn refuse_after_all(&self, id: OpId) -> Option<Callback> {
         let mut core = self.core.lock();
-        let entry = core.queue.remove(id)?;
+        let (entry, _) = core.queue.remove(id)?;
         core.counts.accepted -= 1;
         core.counts.refused += 1;
         Some(entry.callback)
@@ -237,8 +256,8 @@ impl DispatcherInner {
         let mut core = self.core.lock();
         match core.queue.stage(id) {
             Some(stage) if stage != Stage::Ready => {
-                if let Some(entry) = core.queue.get_mut(id) {
-                    entry.source = source;
+                if let Some(details) = core.queue.details_mut(id) {
+                    details.source = source;
                 }
                 Ok(())
             }
@@ -255,9 +274,9 @@ impl DispatcherInner {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                let Some(entry) = core.queue.remove(id) else { return };
+                let Some((entry, details)) = core.queue.remove(id) else { return };
                 core.count_end(entry.kind, outcome);
-                let active = core.enter(&entry, self);
+                let active = core.enter(&entry, details.location, self);
                 drop(core);
                 {
                     let _frame = call_stack::push_dispatcher(self);
@@ -328,12 +347,11 @@ impl DispatcherInner {
     pub(crate) fn cancel_with_notice(self: &Arc<Self>, id: OpId) {
         let mut core = self.core.lock();
         let Some(stage) = core.queue.stage(id) else { return };
-        let Some(entry) = core.queue.get_mut(id) else { return };
+        let Some(entry) = core.queue.entry_mut(id) else { return };
         if stage == Stage::OffloadRunning || matches!(entry.outcome, Outcome::Failed(_)) {
             return;
         }
-        entry.outcome = Outcome::Canceled;
-        let source = std::mem::replace(&mut entry.source, EventSource::None);
+        let source = core.queue.decide(id, Outcome::Canceled);
         if stage != Stage::Ready {
             core.queue.move_to(id, Stage::Ready);
         }
@@ -351,10 +369,10 @@ impl DispatcherInner {
         if core.queue.stage(id) == Some(Stage::OffloadRunning) {
             return None;
         }
-        let entry = core.queue.remove(id)?;
+        let (entry, details) = core.queue.remove(id)?;
         core.counts.taken_back += 1;
         drop(core);
-        self.take_down(entry.source);
+        self.take_down(details.source);
         Some(entry.callback)
     }
 
@@ -409,10 +427,7 @@ impl DispatcherInner {
 impl Core {
     /// Puts an armed operation that has its outcome at the end of the queue.
     fn make_ready(&mut self, id: OpId, outcome: Outcome) {
-        if let Some(entry) = self.queue.get_mut(id) {
-            entry.outcome = outcome;
-            entry.source = EventSource::None;
-        }
+        self.queue.decide(id, outcome);
         self.queue.move_to(id, Stage::Ready);
     }
 
@@ -448,9 +463,13 @@ impl Core {
     }
 
     /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place.
-    pub(crate) fn enter(&mut self, entry: &Entry, dispatcher: &DispatcherInner) -> ActiveId {
-        let what =
-            ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name(), location: entry.location };
+    pub(crate) fn enter(
+        &mut self,
+        entry: &Entry,
+        location: &'static Location<'static>,
+        dispatcher: &DispatcherInner,
+    ) -> ActiveId {
+        let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
         self.enter_as(what, dispatcher)
     }
 

@@ -94,7 +94,7 @@ impl DispatcherDump {
             .iter()
             .map(|active| {
                 let (what, type_name, posted_from) = match active.what {
-                    ActiveWhat::Callback { kind, type_name, location } => (kind.as_str(), type_name, Some(location)),
+                    ActiveWhat::Callback { kind, type_name, location } => (kind.as_str(), type_name(), Some(location)),
                     ActiveWhat::ShutdownObserver => ("shutdown observer", "", None),
                 };
                 let running_for = now.duration_since(active.since);
@@ -105,16 +105,16 @@ impl DispatcherDump {
             [Stage::Ready, Stage::Reading, Stage::Waiting, Stage::Delayed, Stage::Offloaded, Stage::OffloadRunning];
         let pending: Vec<_> = stages
             .into_iter()
-            .flat_map(|stage| core.queue.entries(stage).map(move |entry| (stage, entry)))
+            .flat_map(|stage| core.queue.entries(stage).map(move |(entry, details)| (stage, entry, details)))
             .take(LISTED)
-            .map(|(stage, entry)| PendingDump {
+            .map(|(stage, entry, details)| PendingDump {
                 kind: entry.kind,
                 is_ready: stage == Stage::Ready,
                 type_name: entry.callback.type_name(),
-                posted_from: entry.location,
-                posting_driver: (entry.poster.driver != 0).then_some(entry.poster.driver),
-                posting_dispatcher: (entry.poster.dispatcher != 0).then_some(entry.poster.dispatcher),
-                age: now.duration_since(entry.accepted_at),
+                posted_from: details.location,
+                posting_driver: (details.poster.driver != 0).then_some(details.poster.driver),
+                posting_dispatcher: (details.poster.dispatcher != 0).then_some(details.poster.dispatcher),
+                age: now.duration_since(details.accepted_at),
             })
             .collect();
         let options = dispatcher.options();

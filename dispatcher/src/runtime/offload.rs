@@ -19,6 +19,7 @@ use crate::event_loop::Lane;
 use crate::pool::lanes::LaneItem;
 use crate::status::Status;
 use crate::sync::{Arc, Mutex, Weak};
+use crate::time::Instant;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,12 +120,8 @@ impl DispatcherInner {
         }
         core.queue.move_to(id, Stage::OffloadRunning);
         core.inside.offloads += 1;
-        if let Some(entry) = core.queue.get_mut(id) {
-            let what = ActiveWhat::Callback {
-                kind: Kind::Offload,
-                type_name: entry.callback.type_name(),
-                location: entry.location,
-            };
+        if let Some((type_name, location)) = core.queue.origin(id) {
+            let what = ActiveWhat::Callback { kind: Kind::Offload, type_name, location };
             // Listed as running on the worker's thread until `finish_offload`, which runs on the same thread.
             let _: ActiveId = core.enter_as(what, self);
         }
@@ -138,9 +135,7 @@ impl DispatcherInner {
         core.exit(ActiveId::of_this_thread());
         core.inside.offloads -= 1;
         core.inline_counts.deferred[Reason::Queued as usize] += 1;
-        if let Some(entry) = core.queue.get_mut(id) {
-            entry.outcome = Outcome::Done(0);
-        }
+        core.queue.decide(id, Outcome::Done(0));
         core.queue.move_to(id, Stage::Ready);
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
@@ -192,11 +187,11 @@ impl DispatcherHandle {
         let stop = self.stop_token();
         let mut parts = Some((work, done));
         let mut made_cell = None;
-        let accepted = inner.accept_armed(Stage::Offloaded, || {
+        let accepted = inner.accept_armed(Stage::Offloaded, Kind::Offload, Instant::INFINITE, location, || {
             let (work, done) = parts.take().expect("an accepted callback is made once");
             let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
             made_cell = Some(Arc::downgrade(&cell));
-            inner.entry(Callback::new(DoneFn { cell, done }), Kind::Offload, location)
+            Callback::new(DoneFn { cell, done })
         });
         let (Ok(id), Some(cell)) = (accepted, made_cell) else {
             return Err(PostError::new(parts.take().expect("a refused callback was not made")));

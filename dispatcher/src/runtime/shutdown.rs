@@ -88,9 +88,9 @@ impl DispatcherInner {
             if let Some(active) = active.take() {
                 core.exit(active);
             }
-            let Some(entry) = core.queue.pop_ready() else { return };
+            let Some((entry, location)) = core.queue.pop_ready() else { return };
             core.count_end(entry.kind, entry.outcome);
-            active = Some(core.enter(&entry, self));
+            active = Some(core.enter(&entry, location, self));
             drop(core);
             self.invoke(entry.callback, entry.outcome);
         }
@@ -112,7 +112,7 @@ impl Core {
     fn mark_canceled(&mut self) -> Vec<EventSource> {
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
-            if let Some(entry) = self.queue.get_mut(id) {
+            if let Some(entry) = self.queue.entry_mut(id) {
                 let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind == Kind::Offload;
                 if !is_decided {
                     entry.outcome = Outcome::Canceled;
@@ -122,16 +122,14 @@ impl Core {
         let mut armed: Vec<_> = self.queue.ids(Stage::Reading).chain(self.queue.ids(Stage::Waiting)).collect();
         let mut delayed: Vec<_> = self.queue.ids(Stage::Delayed).collect();
         // Stable: equal deadlines keep the order in which they were posted.
-        delayed.sort_by_key(|id| self.queue.get_mut(*id).map(|entry| entry.deadline));
+        delayed.sort_by_key(|id| self.queue.details_mut(*id).map(|details| details.deadline));
         armed.append(&mut delayed);
         armed.extend(self.queue.ids(Stage::Offloaded));
         let mut sources = Vec::new();
         for id in armed {
-            if let Some(entry) = self.queue.get_mut(id) {
-                entry.outcome = Outcome::Canceled;
-                if !matches!(entry.source, EventSource::None) {
-                    sources.push(std::mem::replace(&mut entry.source, EventSource::None));
-                }
+            let source = self.queue.decide(id, Outcome::Canceled);
+            if !matches!(source, EventSource::None) {
+                sources.push(source);
             }
             self.queue.move_to(id, Stage::Ready);
         }

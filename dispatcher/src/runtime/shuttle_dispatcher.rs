@@ -17,6 +17,7 @@ use crate::executor::JoinHandle;
 use crate::status::Canceled;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, thread};
+use crate::time::Instant;
 
 fn iterations() -> usize {
     std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
@@ -161,7 +162,7 @@ fn shuttle_an_inline_call_a_queued_task_and_shutdown_never_overlap() {
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::new(&seen, "message"));
         let location = std::panic::Location::caller();
-        let accepted = inner.accept_armed(Stage::Reading, || inner.entry(callback, Kind::Read, location));
+        let accepted = inner.accept_armed(Stage::Reading, Kind::Read, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));
         let target = Arc::clone(&inner);
         caller

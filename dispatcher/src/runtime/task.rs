@@ -70,9 +70,9 @@ impl DispatcherHandle {
         let location = Location::caller();
         let mut task = Some(task);
         let inner = self.inner();
-        let accepted = inner.accept_ready(|| {
+        let accepted = inner.accept_ready(Kind::Task, location, || {
             let task = task.take().expect("an accepted task is made once");
-            inner.entry(Callback::new(TaskFn(task)), Kind::Task, location)
+            Callback::new(TaskFn(task))
         });
         accepted.map_err(|_| PostError::new(task.take().expect("a refused task was not made")))
     }

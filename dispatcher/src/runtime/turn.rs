@@ -55,9 +55,9 @@ impl DispatcherInner {
             if core.state != DispatcherState::Running {
                 break;
             }
-            let Some(entry) = core.queue.pop_ready() else { break };
+            let Some((entry, location)) = core.queue.pop_ready() else { break };
             core.count_end(entry.kind, entry.outcome);
-            active = Some(core.enter(&entry, self));
+            active = Some(core.enter(&entry, location, self));
             let share = !self.options().synchronized && core.wants_schedule(false);
             drop(core);
             if share {
@@ -79,12 +79,12 @@ impl DispatcherInner {
     pub(crate) fn run_claimed(self: &Arc<Self>) {
         let mut core = self.lock();
         let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
-        let active = claimed.as_ref().map(|entry| {
+        let active = claimed.as_ref().map(|(entry, location)| {
             core.count_end(entry.kind, entry.outcome);
-            core.enter(entry, self)
+            core.enter(entry, location, self)
         });
         drop(core);
-        if let Some(entry) = claimed {
+        if let Some((entry, _)) = claimed {
             let _frame = call_stack::push_dispatcher(self);
             self.invoke(entry.callback, entry.outcome);
         }

@@ -11,6 +11,7 @@ use crate::event_loop::{EventTarget, Source, WaitError, WaitRefused, Waitable};
 use crate::status::Status;
 use crate::sync::{Arc, Weak};
 use crate::sys::{Interest, Readiness};
+use crate::time::Instant;
 
 /// A user's wait callback as a callback.
 struct WaitFn<F>(F);
@@ -73,9 +74,9 @@ impl DispatcherHandle {
         let location = Location::caller();
         let inner = self.inner();
         let mut callback = Some(callback);
-        let accepted = inner.accept_armed(Stage::Waiting, || {
+        let accepted = inner.accept_armed(Stage::Waiting, Kind::Wait, Instant::INFINITE, location, || {
             let callback = callback.take().expect("an accepted callback is made once");
-            inner.entry(Callback::new(WaitFn(callback)), Kind::Wait, location)
+            Callback::new(WaitFn(callback))
         });
         let Ok(id) = accepted else {
             let callback = callback.take().expect("a refused callback was not made");

@@ -159,6 +159,11 @@ impl Callback {
     pub(crate) fn type_name(&self) -> &'static str {
         (self.vtable.type_name)()
     }
+
+    /// What gives the name of the erased type, for when somebody asks.
+    pub(crate) fn type_name_of(&self) -> fn() -> &'static str {
+        self.vtable.type_name
+    }
 }
 
 impl Drop for Callback {

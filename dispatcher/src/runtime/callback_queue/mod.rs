@@ -130,12 +130,17 @@ pub(crate) struct Poster {
     pub(crate) dispatcher: u64,
 }
 
-/// One operation.
+/// One operation: the part that leaves the table when it ends. Kept small, because it is moved.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) callback: Callback,
     pub(crate) kind: Kind,
     pub(crate) outcome: Outcome,
+}
+
+/// What is known of an operation besides: it is written in place, and only looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Details {
     pub(crate) deadline: Instant,
     pub(crate) source: EventSource,
     pub(crate) poster: Poster,
@@ -150,6 +155,7 @@ struct Slot {
     previous: u32,
     next: u32,
     entry: Option<Entry>,
+    details: Details,
 }
 
 const NONE: u32 = u32::MAX;
@@ -183,19 +189,22 @@ impl CallbackQueue {
     }
 
     /// Puts an operation at the end of the list of `stage`.
-    pub(crate) fn insert(&mut self, entry: Entry, stage: Stage) -> OpId {
+    pub(crate) fn insert(&mut self, entry: Entry, details: Details, stage: Stage) -> OpId {
         self.len += 1;
         let index = if self.free == NONE {
             assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
             let generation = self.first_generation;
-            self.slots.push(Slot { generation, stage, previous: NONE, next: NONE, entry: None });
+            let entry = Some(entry);
+            self.slots.push(Slot { generation, stage, previous: NONE, next: NONE, entry, details });
             (self.slots.len() - 1) as u32
         } else {
             let index = self.free;
-            self.free = self.slots[index as usize].next;
+            let slot = &mut self.slots[index as usize];
+            self.free = slot.next;
+            slot.entry = Some(entry);
+            slot.details = details;
             index
         };
-        self.slots[index as usize].entry = Some(entry);
         self.link(index, stage);
         OpId::new(index, self.slots[index as usize].generation)
     }
@@ -206,9 +215,32 @@ impl CallbackQueue {
     }
 
     /// The entry of an operation that has not ended.
-    pub(crate) fn get_mut(&mut self, id: OpId) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, id: OpId) -> Option<&mut Entry> {
         let index = self.occupied(id)?;
         self.slots[index as usize].entry.as_mut()
+    }
+
+    /// The type and the line of an operation that has not ended.
+    pub(crate) fn origin(&self, id: OpId) -> Option<(fn() -> &'static str, &'static Location<'static>)> {
+        let slot = &self.slots[self.occupied(id)? as usize];
+        slot.entry.as_ref().map(|entry| (entry.callback.type_name_of(), slot.details.location))
+    }
+
+    /// The details of an operation that has not ended.
+    pub(crate) fn details_mut(&mut self, id: OpId) -> Option<&mut Details> {
+        let index = self.occupied(id)?;
+        Some(&mut self.slots[index as usize].details)
+    }
+
+    /// Notes the outcome of an operation that has not ended. What it waited for is over, so the source of its event
+    /// comes back, to be disarmed if that has not happened.
+    pub(crate) fn decide(&mut self, id: OpId, outcome: Outcome) -> EventSource {
+        let Some(index) = self.occupied(id) else { return EventSource::None };
+        let slot = &mut self.slots[index as usize];
+        if let Some(entry) = &mut slot.entry {
+            entry.outcome = outcome;
+        }
+        std::mem::replace(&mut slot.details.source, EventSource::None)
     }
 
     /// Moves an operation to the end of the list of `stage`; false when it has ended.
@@ -220,16 +252,20 @@ impl CallbackQueue {
     }
 
     /// Takes an operation out, which ends it; `None` when it has ended already.
-    pub(crate) fn remove(&mut self, id: OpId) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, Details)> {
         let index = self.occupied(id)?;
-        self.take(index)
+        let details = self.slots[index as usize].details;
+        self.take(index).map(|entry| (entry, details))
     }
 
-    /// Takes the operation out that has been ready for longest.
-    pub(crate) fn pop_ready(&mut self) -> Option<Entry> {
+    /// Takes the operation out that has been ready for longest, and says where it was posted.
+    pub(crate) fn pop_ready(&mut self) -> Option<(Entry, &'static Location<'static>)> {
         match self.lists[Stage::Ready as usize].head {
             NONE => None,
-            index => self.take(index),
+            index => {
+                let location = self.slots[index as usize].details.location;
+                self.take(index).map(|entry| (entry, location))
+            }
         }
     }
 
@@ -244,15 +280,19 @@ impl CallbackQueue {
     }
 
     /// The entries of a stage, first to last.
-    pub(crate) fn entries(&self, stage: Stage) -> impl Iterator<Item = &Entry> + '_ {
-        self.indexes(stage).filter_map(|index| self.slots[index as usize].entry.as_ref())
+    pub(crate) fn entries(&self, stage: Stage) -> impl Iterator<Item = (&Entry, &Details)> + '_ {
+        self.indexes(stage).filter_map(|index| {
+            let slot = &self.slots[index as usize];
+            slot.entry.as_ref().map(|entry| (entry, &slot.details))
+        })
     }
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
         const ALL: [Stage; STAGES] =
             [Stage::Ready, Stage::Reading, Stage::Waiting, Stage::Delayed, Stage::Offloaded, Stage::OffloadRunning];
-        ALL.into_iter().flat_map(|stage| self.entries(stage)).filter(|entry| entry.kind.is_callback()).count() as u64
+        ALL.into_iter().flat_map(|stage| self.entries(stage)).filter(|(entry, _)| entry.kind.is_callback()).count()
+            as u64
     }
 
     /// How many operations of all kinds there are.
@@ -336,10 +376,11 @@ mod tests {
     use std::collections::VecDeque;
 
     fn entry(kind: Kind) -> Entry {
-        Entry {
-            callback: Callback::new(WithOutcome(|_| {})),
-            kind,
-            outcome: Outcome::Done(0),
+        Entry { callback: Callback::new(WithOutcome(|_| {})), kind, outcome: Outcome::Done(0) }
+    }
+
+    fn details() -> Details {
+        Details {
             deadline: Instant::INFINITE,
             source: EventSource::None,
             poster: Poster::default(),
@@ -351,9 +392,9 @@ mod tests {
     #[test]
     fn an_id_never_names_a_second_operation_even_after_the_table_gave_memory_back() {
         let mut queue = CallbackQueue::new();
-        let ids: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), Stage::Ready)).collect();
+        let ids: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), details(), Stage::Ready)).collect();
         while queue.pop_ready().is_some() {}
-        let again: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), Stage::Ready)).collect();
+        let again: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), details(), Stage::Ready)).collect();
         assert!(ids.iter().all(|id| queue.stage(*id).is_none()));
         assert!(again.iter().all(|id| queue.stage(*id) == Some(Stage::Ready)));
         assert_eq!(queue.enumerate_pending(), 5000);
@@ -368,8 +409,8 @@ mod tests {
             let mut armed: VecDeque<OpId> = VecDeque::new();
             for (step, pick) in steps {
                 match step {
-                    0 => ready.push_back(queue.insert(entry(Kind::Task), Stage::Ready)),
-                    1 => armed.push_back(queue.insert(entry(Kind::Read), Stage::Reading)),
+                    0 => ready.push_back(queue.insert(entry(Kind::Task), details(), Stage::Ready)),
+                    1 => armed.push_back(queue.insert(entry(Kind::Read), details(), Stage::Reading)),
                     2 if !armed.is_empty() => {
                         let id = armed.remove(pick % armed.len()).expect("in range");
                         prop_assert!(queue.move_to(id, Stage::Ready));
