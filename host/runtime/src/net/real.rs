@@ -13,6 +13,10 @@ use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix,
 
 use super::address::{Address, unix_text};
 
+/// How many connections may wait to be accepted, as far as the kernel allows: a burst of clients that finds the queue
+/// full would wait a second and more before it tries again.
+const BACKLOG: i32 = 4096;
+
 /// A listener.
 #[derive(Debug)]
 pub(super) enum Listener {
@@ -33,12 +37,15 @@ impl Listener {
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
+                // Listening once more only changes the length of the queue.
+                rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Listener::Tcp(listener))
             }
             Address::Unix(path) => {
                 let listener = bind_unix(path)?;
                 let guard = PathGuard::new(path)?;
                 listener.set_nonblocking(true)?;
+                rustix::net::listen(&listener, BACKLOG)?;
                 Ok(Listener::Unix(listener, guard))
             }
         }
@@ -55,14 +62,14 @@ impl Listener {
     pub(super) fn accept(&self) -> io::Result<(Stream, String)> {
         match self {
             Listener::Tcp(listener) => {
-                let (stream, peer) = listener.accept()?;
+                let (stream, peer) = uninterrupted(|| listener.accept())?;
                 stream.set_nonblocking(true)?;
                 // Drivers write whole replies; holding the last packet back would only add latency.
                 stream.set_nodelay(true)?;
                 Ok((Stream::Tcp(stream), peer.to_string()))
             }
             Listener::Unix(listener, _) => {
-                let (stream, peer) = listener.accept()?;
+                let (stream, peer) = uninterrupted(|| listener.accept())?;
                 stream.set_nonblocking(true)?;
                 Ok((Stream::Unix(stream), unix_text(peer.as_pathname())))
             }
@@ -114,8 +121,8 @@ impl Stream {
 
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(into),
-            Stream::Unix(stream) => (&mut &*stream).read(into),
+            Stream::Tcp(stream) => uninterrupted(|| (&mut &*stream).read(into)),
+            Stream::Unix(stream) => uninterrupted(|| (&mut &*stream).read(into)),
         }
     }
 
@@ -123,7 +130,7 @@ impl Stream {
         let mut nothing: [MaybeUninit<u8>; 0] = [];
         let mut ancillary = SendAncillaryBuffer::new(&mut nothing);
         // Not `write`: a reader that has gone is an error here, and not a signal to the whole process.
-        Ok(rustix::net::sendmsg(self, slices, &mut ancillary, SendFlags::NOSIGNAL)?)
+        uninterrupted(|| Ok(rustix::net::sendmsg(self, slices, &mut ancillary, SendFlags::NOSIGNAL)?))
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -153,6 +160,16 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Tries again when a signal came in between: none of these calls blocks, so that is no reason to give up.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
         }
     }
 }
@@ -208,4 +225,21 @@ impl Drop for PathGuard {
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod interruption {
+    use super::*;
+
+    #[test]
+    fn a_call_that_a_signal_interrupts_is_made_again() {
+        let mut calls = 0;
+        let result = uninterrupted(|| {
+            calls += 1;
+            if calls < 3 { Err(io::ErrorKind::Interrupted.into()) } else { Ok(calls) }
+        });
+        assert_eq!(result.expect("the third one succeeds"), 3);
+        let refused = uninterrupted(|| -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) });
+        assert_eq!(refused.expect_err("told at once").kind(), io::ErrorKind::WouldBlock);
+    }
 }
