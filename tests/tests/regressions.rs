@@ -498,7 +498,72 @@ fn messages_whose_panics_panic_when_they_are_dropped_cost_the_thread_nothing() {
         }
         let payload =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(far))).expect_err("the first panic");
-        std::mem::forget(payload);
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+        assert!(dropped.is_err(), "the payload is the first bomb");
         assert_eq!(Arc::strong_count(&released), 1, "the rest is destroyed all the same");
     }
+}
+
+/// The name of a test of this file, and the variable that makes it the child of itself.
+const CHILD: &str = "FUCHSINE_REGRESSION_CHILD";
+
+/// Runs the calling test again in a process of its own, where it may use up what all threads share.
+#[track_caller]
+fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let own = std::env::current_exe().expect("a test knows its program");
+    let output = std::process::Command::new(own)
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("1 passed"), "the child ran nothing: {text}");
+}
+
+/// Leaves the process no room for the stack of a further thread.
+fn refuse_threads() {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split(' ').next().and_then(|pages| pages.parse().ok()))
+        .expect("a number of pages");
+    let limit = Some(pages * rustix::param::page_size() as u64 + (1 << 20));
+    let rlimit = rustix::process::Rlimit { current: limit, maximum: limit };
+    rustix::process::setrlimit(rustix::process::Resource::As, rlimit).expect("a limit may be lowered");
+}
+
+#[test]
+fn when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_comes_back() {
+    let name = "when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_comes_back";
+    in_a_process_of_its_own(name, || {
+        let runtime = pool_of(1);
+        let target = dispatcher(&runtime, "target", DispatcherBuilder::new());
+        let (sender, receiver) = channel();
+        let told = sender.clone();
+        target.post_task(move |_| told.send(()).expect("awaited")).expect("accepted");
+        within(&receiver, "a task");
+        refuse_threads();
+        let held = Arc::new(());
+        let (in_work, in_done) = (Arc::clone(&held), Arc::clone(&held));
+        let refused =
+            target.offload(Lane::Slow, move |_| drop(in_work), move |_| drop(in_done)).expect_err("no worker");
+        assert_eq!(refused.status(), Status::NoResources);
+        assert_eq!(Arc::strong_count(&held), 3, "both closures come back");
+        drop(refused);
+        assert_eq!(Arc::strong_count(&held), 1);
+        let sync_calls = DispatcherBuilder::new().allow_sync_calls();
+        let error = target.owner().new_dispatcher(sync_calls).expect_err("no thread");
+        assert_eq!(error.status(), Status::NoResources);
+        let role = DispatcherBuilder::new().scheduler_role("role");
+        assert_eq!(target.owner().new_dispatcher(role).expect_err("no thread").status(), Status::NoResources);
+        assert_eq!(RuntimeBuilder::new().threads(2).build().expect_err("no thread").status(), Status::NoResources);
+        // What is there goes on.
+        target.post_task(move |_| sender.send(()).expect("awaited")).expect("accepted");
+        within(&receiver, "a task");
+        add_up(&runtime);
+        runtime.shutdown(HANG).expect("the runtime shuts down");
+    });
 }

@@ -1,10 +1,9 @@
 //! Panics of callbacks: caught, reported, and survived.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::sync::Arc;
+use crate::sync::{Arc, message_of};
 
 /// A callback of a loop panicked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,24 +36,10 @@ pub enum LoopPanicPolicy {
 /// Whom to tell of panics, besides the log.
 pub(crate) type PanicObserver = Arc<dyn Fn(&LoopPanic) + Send + Sync>;
 
-/// What a panic said, if it said it in words.
-pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&'static str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("(a value that is no text)").to_owned()
-}
-
 /// Calls `body` and answers with the message of its panic, if it panics.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     // What the body left half-done is its own; the loop's tables are never borrowed across a call.
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        let message = message_of(&*payload);
-        // The payload may be any value, and its drop may panic in its turn.
-        if catch_unwind(AssertUnwindSafe(move || drop(payload))).is_err() {
-            tracing::error!("the payload of a panic panicked when it was dropped");
-        }
-        message
-    })
+    catch_unwind(AssertUnwindSafe(body)).map_err(message_of)
 }
 
 #[cfg(test)]
@@ -73,6 +58,6 @@ mod tests {
         assert_eq!(caught(|| panic!("plain")), Err::<(), _>("plain".to_owned()));
         assert_eq!(caught(|| panic!("{}", 7)), Err::<(), _>("7".to_owned()));
         let payload = caught(|| std::panic::panic_any(Bomb));
-        assert_eq!(payload, Err::<(), _>("(a value that is no text)".to_owned()));
+        assert_eq!(payload, Err::<(), _>("a panic whose payload is no text".to_owned()));
     }
 }

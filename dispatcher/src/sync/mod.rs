@@ -19,6 +19,7 @@
 #[allow(dead_code, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 mod completion;
 mod inbox;
+mod payload;
 mod small_fn;
 
 #[cfg(any(loom, shuttle))]
@@ -39,6 +40,8 @@ pub(crate) use native::*;
 #[allow(unused_imports, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 pub(crate) use completion::Completion;
 pub(crate) use inbox::{Chain, Inbox, Pushed};
+#[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
+pub(crate) use payload::message_of;
 pub(crate) use small_fn::SmallFn;
 
 pub(crate) mod unmodelled {

@@ -1,0 +1,60 @@
+//! What a panic leaves behind: its payload, which may be any value, and whose drop may panic in its turn.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How often the payload of a drop's panic is dropped in its turn.
+const MOST_DROPS: usize = 16;
+
+/// The text of a panic. The payload is dropped here, and a panic of that drop goes no further.
+pub(crate) fn message_of(payload: Box<dyn Any + Send>) -> String {
+    let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "a panic whose payload is no text".to_owned()
+    };
+    let mut left = payload;
+    for _ in 0..MOST_DROPS {
+        match catch_unwind(AssertUnwindSafe(|| drop(left))) {
+            Ok(()) => return message,
+            Err(next) => left = next,
+        }
+    }
+    // It goes on like this for ever, as it seems.
+    std::mem::forget(left);
+    message
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Panics with another of its kind when it is dropped, as often as its number says.
+    struct Bomb(u32);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if self.0 > 0 {
+                std::panic::panic_any(Bomb(self.0 - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn the_message_of_a_panic_is_its_text() {
+        let caught = |code: fn()| message_of(catch_unwind(code).expect_err("it panics"));
+        assert_eq!(caught(|| panic!("plain")), "plain");
+        assert_eq!(caught(|| panic!("with {}", 5)), "with 5");
+        assert_eq!(caught(|| std::panic::panic_any(5)), "a panic whose payload is no text");
+    }
+
+    #[test]
+    fn a_payload_whose_drop_panics_goes_no_further_however_deep_it_goes() {
+        for depth in [1, 3, 100] {
+            let payload = catch_unwind(|| std::panic::panic_any(Bomb(depth))).expect_err("it panics");
+            assert_eq!(message_of(payload), "a panic whose payload is no text");
+        }
+    }
+}
