@@ -44,7 +44,7 @@ pub(crate) struct Active {
 /// What runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ActiveWhat {
-    Callback { kind: Kind, type_name: fn() -> &'static str, location: &'static Location<'static> },
+    Callback { kind: Kind, type_name: TypeNameOf, location: &'static Location<'static> },
     ShutdownObserver,
 }
 

@@ -16,6 +16,9 @@ use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 
 use crate::status::Status;
 
+/// What gives the name of a type, for when somebody asks.
+pub(crate) type TypeNameOf = fn() -> &'static str;
+
 /// How many words a closure may have and still be stored in place.
 pub(crate) const INLINE_WORDS: usize = 6;
 
@@ -65,7 +68,7 @@ struct VTable {
     invoke: unsafe fn(*mut Storage, Outcome),
     drop: unsafe fn(*mut Storage),
     type_id: fn() -> TypeId,
-    type_name: fn() -> &'static str,
+    type_name: TypeNameOf,
 }
 
 /// A type-erased [`Invoke`].
@@ -161,7 +164,7 @@ impl Callback {
     }
 
     /// What gives the name of the erased type, for when somebody asks.
-    pub(crate) fn type_name_of(&self) -> fn() -> &'static str {
+    pub(crate) fn type_name_of(&self) -> TypeNameOf {
         self.vtable.type_name
     }
 }

@@ -15,7 +15,7 @@ mod callback;
 
 #[cfg(test)]
 pub(crate) use callback::WithOutcome;
-pub(crate) use callback::{Callback, Invoke, Outcome};
+pub(crate) use callback::{Callback, Invoke, Outcome, TypeNameOf};
 
 use std::panic::Location;
 
@@ -221,7 +221,7 @@ impl CallbackQueue {
     }
 
     /// The type and the line of an operation that has not ended.
-    pub(crate) fn origin(&self, id: OpId) -> Option<(fn() -> &'static str, &'static Location<'static>)> {
+    pub(crate) fn origin(&self, id: OpId) -> Option<(TypeNameOf, &'static Location<'static>)> {
         let slot = &self.slots[self.occupied(id)? as usize];
         slot.entry.as_ref().map(|entry| (entry.callback.type_name_of(), slot.details.location))
     }
