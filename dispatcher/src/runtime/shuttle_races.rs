@@ -13,6 +13,7 @@ use super::{DispatcherBuilder, RuntimeBuilder};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, thread};
+use crate::time::Instant;
 
 /// A dispatcher of a new role is created while the runtime shuts down: refused, or shut down with the rest; the pool of
 /// its role ends in either case.
@@ -172,7 +173,7 @@ fn shuttle_an_unsynchronized_dispatcher_ends_everything_once_and_its_observer_is
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::beside_others(&seen, "message"));
         let location = std::panic::Location::caller();
-        let accepted = inner.accept_armed(Stage::Reading, || inner.entry(callback, Kind::Read, location));
+        let accepted = inner.accept_armed(Stage::Reading, Kind::Read, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));
         let target = Arc::clone(&inner);
         caller
