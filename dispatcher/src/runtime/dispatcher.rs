@@ -11,7 +11,9 @@
 use std::panic::Location;
 use std::sync::OnceLock;
 
-use super::callback_queue::{Callback, CallbackQueue, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
+use super::callback_queue::{
+    Callback, CallbackQueue, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage, TypeNameOf,
+};
 use super::counters::Counters;
 use super::driver::DriverInner;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
