@@ -258,7 +258,7 @@ fn loops_that_pause_at_the_same_time_are_alone_one_after_the_other() {
     const LOOPS: usize = 4;
     const TIMES: usize = 50;
     fn again(event_loop: &EventLoop, alone: Inside, left: usize, all: Arc<AtomicUsize>) {
-        let scope = if left % 2 == 0 { PauseScope::Loops } else { PauseScope::LoopsAndWorkers };
+        let scope = if left.is_multiple_of(2) { PauseScope::Loops } else { PauseScope::LoopsAndWorkers };
         let guard = event_loop.pause(scope).unwrap();
         alone.assert_nobody();
         alone.enter(std::thread::yield_now);
