@@ -176,3 +176,72 @@ fn a_lone_callee_of_a_callback_that_does_not_return_runs_on_the_other_thread() {
         finish(&runtime, &release);
     }
 }
+
+/// A thread that always has something of its own looks at what others post all the same.
+#[test]
+fn what_other_threads_post_gets_through_to_a_pool_that_is_busy_with_itself() {
+    fn for_ever(dispatcher: &fuchsine_dispatcher::DispatcherHandle) {
+        let again = dispatcher.clone();
+        // Refused at shutdown, which is how it ends.
+        let _ = dispatcher.post_task(move |outcome| {
+            if outcome.is_ok() {
+                for_ever(&again);
+            }
+        });
+    }
+    let runtime = pool_of(1);
+    let busy: Vec<_> = (0..3).map(|_| dispatcher(&runtime, "busy", DispatcherBuilder::new())).collect();
+    busy.iter().for_each(|busy| for_ever(busy));
+    let other = dispatcher(&runtime, "other", DispatcherBuilder::new());
+    let (sender, receiver) = channel();
+    for _ in 0..20 {
+        let sender = sender.clone();
+        other.post_task(move |_| sender.send(()).expect("it is awaited")).expect("accepted");
+        within(&receiver, "the other's task");
+    }
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}
+
+/// Two items that wait for each other, when there may be one idle worker, or two, or none.
+#[test]
+fn items_of_a_lane_run_beside_each_other_however_many_workers_are_idle() {
+    let runtime = pool_of(1);
+    let owner = dispatcher(&runtime, "owner", DispatcherBuilder::new());
+    for lane in [Lane::Fast, Lane::Slow] {
+        for _ in 0..200 {
+            let (sender, receiver) = channel();
+            let meeting = std::sync::Arc::new(std::sync::Barrier::new(2));
+            for _ in 0..2 {
+                let (sender, meeting) = (sender.clone(), std::sync::Arc::clone(&meeting));
+                let work = move |_: &fuchsine_dispatcher::StopToken| {
+                    meeting.wait();
+                };
+                owner.offload(lane, work, move |_| sender.send(()).expect("it is awaited")).expect("accepted");
+            }
+            for _ in 0..2 {
+                within(&receiver, "an item");
+            }
+        }
+    }
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}
+
+/// The leader sleeps towards a deadline that is far away; nothing but the earlier one itself makes it get up.
+#[test]
+fn a_deadline_that_is_earlier_than_all_others_is_heard() {
+    let runtime = pool_of(2);
+    let target = dispatcher(&runtime, "target", DispatcherBuilder::new());
+    let (sender, receiver) = channel();
+    let _far = target.post_after(Duration::from_secs(3600), |_| ()).expect("accepted");
+    for _ in 0..50 {
+        let sender = sender.clone();
+        let _near = target
+            .post_after(Duration::from_millis(2), move |_| sender.send(()).expect("it is awaited"))
+            .expect("accepted");
+        within(&receiver, "the near deadline");
+    }
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}

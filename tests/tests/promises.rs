@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use common::{HANG, Log, add_up, pool_of, within};
+use common::{HANG, Log, add_up, in_a_process_of_its_own, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Canceled, Channel, Dispatcher, DispatcherBuilder, DispatcherState, Interest, Lane, Message, OffloadError,
@@ -262,6 +262,38 @@ fn promise_5_a_post_never_runs_its_own_callback() {
         .expect("accepted");
     runtime.run_until_idle();
     assert_eq!(log.take(), ["post returned", "post returned", "post returned", "callback", "callback", "callback"]);
+}
+
+/// Promise 5: a driver that is anywhere in the call stack is not called into, however many others are in between.
+#[test]
+fn promise_5_a_driver_anywhere_in_the_call_stack_is_never_called_into() {
+    let runtime = ForegroundRuntime::new();
+    let log = Log::new();
+    let outer = runtime.new_driver("outer");
+    let start = outer.new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let sibling = outer.new_dispatcher(DispatcherBuilder::new().unsynchronized()).expect("created");
+    let between = runtime.new_driver("between").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (to_between, at_between) = Channel::pair();
+    let (to_sibling, at_sibling) = Channel::pair();
+    let entry = log.clone();
+    at_sibling.begin_read(&sibling, move |_| entry.add("sibling")).map_err(Status::from).expect("registered");
+    let entry = log.clone();
+    at_between
+        .begin_read(&between, move |_| {
+            to_sibling.write(Message::new()).expect("written");
+            entry.add("between");
+        })
+        .map_err(Status::from)
+        .expect("registered");
+    let entry = log.clone();
+    start
+        .post_task(move |_| {
+            to_between.write(Message::new()).expect("written");
+            entry.add("outer");
+        })
+        .expect("accepted");
+    runtime.run_until_idle();
+    assert_eq!(log.take(), ["between", "outer", "sibling"]);
 }
 
 /// Promise 6: a message for an idle dispatcher of another driver runs before the write returns, without a queue or a
@@ -639,6 +671,25 @@ fn promise_9_panics_at_every_place_are_caught() {
     assert_eq!(driver.panics(), 5);
     assert_eq!(dispatcher.state(), DispatcherState::Destroyed);
     add_up(&runtime);
+}
+
+/// Promise 9: the policy `Abort` ends the process, after the report and before anything else runs.
+#[test]
+fn promise_9_the_policy_abort_ends_the_process_after_the_report() {
+    let output = in_a_process_of_its_own("promise_9_the_policy_abort_ends_the_process_after_the_report", || {
+        let builder = RuntimeBuilder::new()
+            .panic_policy(PanicPolicy::Abort)
+            .panic_observer(|report| println!("reported: {}", report.message));
+        let runtime = ForegroundRuntime::with(builder).expect("a foreground runtime");
+        let dispatcher = runtime.new_driver("ends").new_dispatcher(DispatcherBuilder::new()).expect("created");
+        dispatcher.post_task(|_| panic!("on purpose")).expect("accepted");
+        dispatcher.post_task(|_| println!("went on")).expect("accepted");
+        runtime.run_until_idle();
+    });
+    let Some(output) = output else { return };
+    assert_eq!(output.signal, Some(rustix::process::Signal::ABORT.as_raw()), "{}", output.text);
+    assert!(output.text.contains("reported: on purpose"), "{}", output.text);
+    assert!(!output.text.contains("went on"), "{}", output.text);
 }
 
 struct DropsOn(Log, &'static str);

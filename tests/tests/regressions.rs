@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{HANG, Log, add_up, pool_of, within};
+use common::{HANG, Log, add_up, in_a_process_of_its_own, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Dispatcher, DispatcherBuilder, Instant, Lane, PanicPolicy, Runtime, RuntimeBuilder, Status, blocking, current,
@@ -504,26 +504,6 @@ fn messages_whose_panics_panic_when_they_are_dropped_cost_the_thread_nothing() {
     }
 }
 
-/// The name of a test of this file, and the variable that makes it the child of itself.
-const CHILD: &str = "FUCHSINE_REGRESSION_CHILD";
-
-/// Runs the calling test again in a process of its own, where it may use up what all threads share.
-#[track_caller]
-fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some() {
-        return body();
-    }
-    let own = std::env::current_exe().expect("a test knows its program");
-    let output = std::process::Command::new(own)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env(CHILD, "1")
-        .output()
-        .expect("it starts");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {text}", output.status);
-    assert!(text.contains("1 passed"), "the child ran nothing: {text}");
-}
-
 /// Leaves the process no room for the stack of a further thread.
 fn refuse_threads() {
     let pages: u64 = std::fs::read_to_string("/proc/self/statm")
@@ -538,7 +518,7 @@ fn refuse_threads() {
 #[test]
 fn when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_comes_back() {
     let name = "when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_comes_back";
-    in_a_process_of_its_own(name, || {
+    let output = in_a_process_of_its_own(name, || {
         let runtime = pool_of(1);
         let target = dispatcher(&runtime, "target", DispatcherBuilder::new());
         let (sender, receiver) = channel();
@@ -566,4 +546,7 @@ fn when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_c
         add_up(&runtime);
         runtime.shutdown(HANG).expect("the runtime shuts down");
     });
+    if let Some(output) = output {
+        assert!(output.succeeded, "{}", output.text);
+    }
 }

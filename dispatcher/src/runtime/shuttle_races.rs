@@ -12,7 +12,7 @@ use super::shuttle_dispatcher::{Event, Seen, conclude, explore, set_up};
 use super::{DispatcherBuilder, RuntimeBuilder};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::{Arc, Condvar, Mutex, thread};
 use crate::time::Instant;
 
 /// A dispatcher of a new role is created while the runtime shuts down: refused, or shut down with the rest; the pool of
@@ -262,5 +262,38 @@ fn shuttle_reserved_threads_are_given_back_whatever_races() {
         runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
         assert_eq!(alive.load(Ordering::Acquire), 0);
         assert!(runtime.inner().default_pool().threads().started() <= 2);
+    });
+}
+
+/// Two tasks are posted while nobody is awake, and the first one blocks until the second has run: the thread that found
+/// both sees to it that another one gets up. No timer of the stall watch helps here, as no time passes in a model.
+#[test]
+fn shuttle_what_is_posted_beside_a_blocked_callback_is_found_by_the_free_thread() {
+    explore(|| {
+        let (runtime, driver, first, seen) = set_up(2);
+        let second = driver.new_dispatcher(DispatcherBuilder::new()).expect("created");
+        let met = Arc::new((Mutex::new(false), Condvar::new()));
+        let waiting = Arc::clone(&met);
+        first
+            .post_task(move |_| {
+                let mut has_run = waiting.0.lock();
+                while !*has_run {
+                    waiting.1.wait(&mut has_run);
+                }
+            })
+            .expect("it runs");
+        let telling = Arc::clone(&met);
+        second
+            .post_task(move |_| {
+                *telling.0.lock() = true;
+                telling.1.notify_all();
+            })
+            .expect("it runs");
+        let mut has_run = met.0.lock();
+        while !*has_run {
+            met.1.wait(&mut has_run);
+        }
+        drop(has_run);
+        conclude(&runtime, &seen, &[]);
     });
 }

@@ -53,3 +53,33 @@ pub(crate) fn add_up(runtime: &Runtime) {
     let counters = runtime.counters();
     assert!(counters.add_up(), "{counters:?}");
 }
+
+/// What became of a test that ran in a process of its own.
+#[derive(Debug)]
+pub(crate) struct ChildOutput {
+    pub(crate) succeeded: bool,
+    /// The signal that ended it, if one did.
+    pub(crate) signal: Option<i32>,
+    pub(crate) text: String,
+}
+
+/// Runs the calling test, whose name is `name`, again in a process of its own, where it may use up what all threads share,
+/// or end the process. There `body` is called and the answer is `None`; here the answer is what became of it.
+#[track_caller]
+pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) -> Option<ChildOutput> {
+    const CHILD: &str = "FUCHSINE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        body();
+        return None;
+    }
+    let own = std::env::current_exe().expect("a test knows its program");
+    let output = std::process::Command::new(own)
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .output()
+        .expect("the child starts");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("running 1 test"), "the child ran nothing: {text}");
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    Some(ChildOutput { succeeded: output.status.success(), signal, text: text.into_owned() })
+}
