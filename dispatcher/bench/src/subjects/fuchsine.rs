@@ -21,6 +21,7 @@ pub(crate) fn measure(workload: Workload) -> Sample {
         Workload::PingPongTwoThreads => ping_pong(2, CROSSINGS),
         Workload::ChannelInline => channel_trips(false, HOPS),
         Workload::ChannelHop => channel_trips(true, CROSSINGS),
+        _ => unreachable!("the other workloads are not those of dispatchers"),
     }
 }
 

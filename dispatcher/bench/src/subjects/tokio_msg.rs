@@ -16,6 +16,7 @@ pub(crate) fn measure(workload: Workload) -> Sample {
         // tokio has no inline calls: its nearest is the round trip on one thread, with the same payload.
         Workload::ChannelInline => ping_pong(1, HOPS, PAYLOAD),
         Workload::ChannelHop => ping_pong(2, CROSSINGS, PAYLOAD),
+        _ => unreachable!("the other workloads are not those of dispatchers"),
     }
 }
 
