@@ -155,6 +155,8 @@ pub(crate) struct Local {
     pub(super) policy: LoopPolicy,
     pub(crate) manager: Weak<ManagerShared>,
     pub(crate) at_gate: Option<AtGate>,
+    /// Callbacks called so far.
+    pub(super) callbacks: Cell<u64>,
     pub(super) summary: RefCell<LoopSummary>,
     _closer: Closer,
 }
@@ -218,6 +220,7 @@ impl EventLoop {
             policy,
             manager,
             at_gate,
+            callbacks: Cell::new(0),
             summary: RefCell::new(LoopSummary::default()),
             _closer: closer,
         });
@@ -310,8 +313,18 @@ impl EventLoop {
 
     /// Calls user code: counts it, and reports its panic.
     pub(crate) fn call(&self, kind: &'static str, body: impl FnOnce()) {
+        self.before_callbacks();
+        self.call_next(kind, body);
+    }
+
+    /// Callbacks are about to be called, by [`EventLoop::call_next`].
+    pub(crate) fn before_callbacks(&self) {
         self.local.shared.parker.before_callback();
-        self.local.summary.borrow_mut().callbacks += 1;
+    }
+
+    /// [`EventLoop::call`] for one of several in a row.
+    pub(crate) fn call_next(&self, kind: &'static str, body: impl FnOnce()) {
+        self.local.callbacks.set(self.local.callbacks.get() + 1);
         self.guarded(kind, body);
     }
 

@@ -55,7 +55,7 @@ impl EventLoop {
             local.has_slept.set(true);
         }
         self.leave();
-        local.summary.take()
+        LoopSummary { callbacks: local.callbacks.get(), ..local.summary.take() }
     }
 
     fn turn(&self) -> bool {

@@ -1,7 +1,7 @@
 //! [`Job`]: a callback of a loop's own, run in the next iteration, without any allocation or atomic operation.
 //!
-//! Jobs live in a table of their loop, linked into a list by number. Arming appends to the list, disarming takes out
-//! of its middle. Each armed job carries the number of the drain during which it was armed; a drain stops at the
+//! Jobs live in a table of their loop, linked into a list by number: one look into the table for each of arming and
+//! running. Arming appends to the list, disarming takes out of its middle. Each armed job carries the number of the drain during which it was armed; a drain stops at the
 //! first that was armed within it. Hence no job ever runs in the drain that armed it, and what a budget leaves over
 //! stays first in line.
 
@@ -10,122 +10,169 @@ use std::rc::Rc;
 
 use crate::event_loop::budget::Budget;
 use crate::event_loop::event_loop::{EventLoop, Local};
-use crate::event_loop::slots::{Key, Slots};
 use crate::status::Status;
 
 pub(crate) type Callback = Box<dyn FnMut(&EventLoop)>;
 
 /// The jobs of one loop.
 pub(crate) struct JobTable {
-    jobs: Slots<JobSlot>,
-    first: Option<Key>,
-    last: Option<Key>,
-    /// Number of the current drain, or of the last one.
-    drain: u64,
+    slots: Vec<JobSlot>,
+    free: Vec<u32>,
+    /// The list of armed jobs, in order. The link back of its first is never looked at.
+    first: u32,
+    last: u32,
+    /// Number of the current drain, or of the last one. It wraps; a job waits through a few drains at most.
+    drain: u32,
     closed: bool,
 }
 
+/// No job: the end of a list.
+const NONE: u32 = u32::MAX;
+
 struct JobSlot {
-    /// Absent while it runs.
+    /// Absent while it runs, and in a place that nobody uses.
     callback: Option<Callback>,
-    armed: Option<Armed>,
+    /// Grows each time that the place is given up.
+    generation: u32,
+    previous: u32,
+    next: u32,
+    /// The drain during which it was armed.
+    during_drain: u32,
+    armed: bool,
     /// Nobody has a handle any more: it goes when it has run.
     detached: bool,
 }
 
-struct Armed {
-    previous: Option<Key>,
-    next: Option<Key>,
-    during_drain: u64,
+/// Names a job in its table. A place that was given up and is used again has another generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct JobKey {
+    index: u32,
+    generation: u32,
 }
 
 impl JobTable {
     pub(crate) fn new() -> Self {
-        JobTable { jobs: Slots::new(), first: None, last: None, drain: 0, closed: false }
+        JobTable { slots: Vec::new(), free: Vec::new(), first: NONE, last: NONE, drain: 0, closed: false }
     }
 
     pub(crate) fn has_armed(&self) -> bool {
-        self.first.is_some()
+        self.first != NONE
     }
 
-    pub(crate) fn begin_drain(&mut self) {
-        self.drain += 1;
+    fn begin_drain(&mut self) {
+        self.drain = self.drain.wrapping_add(1);
+    }
+
+    /// # Panics
+    /// With 2^32 - 1 jobs in the table.
+    fn insert(&mut self, callback: Callback) -> JobKey {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            (slot.callback, slot.detached) = (Some(callback), false);
+            return JobKey { index, generation: slot.generation };
+        }
+        let index = u32::try_from(self.slots.len()).ok().filter(|index| *index != NONE);
+        let index = index.expect("a loop has fewer than 2^32 - 1 jobs");
+        self.slots.push(JobSlot {
+            callback: Some(callback),
+            generation: 0,
+            previous: NONE,
+            next: NONE,
+            during_drain: 0,
+            armed: false,
+            detached: false,
+        });
+        JobKey { index, generation: 0 }
+    }
+
+    fn get(&mut self, key: JobKey) -> Option<&mut JobSlot> {
+        self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)
     }
 
     /// Takes the next job of this drain off the list, with its callback.
-    fn next(&mut self) -> Option<(Key, Option<Callback>)> {
-        let key = self.first?;
-        let slot = self.jobs.get_mut(key)?;
-        if slot.armed.as_ref()?.during_drain == self.drain {
+    fn next(&mut self) -> Option<(JobKey, Option<Callback>)> {
+        let index = self.first;
+        let slot = self.slots.get_mut(index as usize)?;
+        if slot.during_drain == self.drain {
             return None;
         }
-        let callback = slot.callback.take();
-        self.disarm(key);
-        Some((key, callback))
+        slot.armed = false;
+        self.first = slot.next;
+        if self.first == NONE {
+            self.last = NONE;
+        }
+        Some((JobKey { index, generation: slot.generation }, slot.callback.take()))
     }
 
-    fn arm(&mut self, key: Key) -> Result<(), JobError> {
+    fn arm(&mut self, key: JobKey) -> Result<(), JobError> {
         if self.closed {
             return Err(JobError::LoopEnded);
         }
-        let (previous, during_drain) = (self.last, self.drain);
-        let slot = self.jobs.get_mut(key).ok_or(JobError::LoopEnded)?;
-        if slot.armed.is_some() {
+        let (last, during_drain) = (self.last, self.drain);
+        let slot = self.get(key).ok_or(JobError::LoopEnded)?;
+        if slot.armed {
             return Err(JobError::AlreadyArmed);
         }
-        slot.armed = Some(Armed { previous, next: None, during_drain });
-        match previous.and_then(|previous| self.jobs.get_mut(previous)?.armed.as_mut()) {
-            Some(previous) => previous.next = Some(key),
-            None => self.first = Some(key),
+        slot.armed = true;
+        (slot.previous, slot.next, slot.during_drain) = (last, NONE, during_drain);
+        match self.slots.get_mut(last as usize) {
+            Some(last) => last.next = key.index,
+            None => self.first = key.index,
         }
-        self.last = Some(key);
+        self.last = key.index;
         Ok(())
     }
 
-    fn disarm(&mut self, key: Key) -> bool {
-        let Some(Armed { previous, next, .. }) = self.jobs.get_mut(key).and_then(|slot| slot.armed.take()) else {
-            return false;
-        };
-        match previous.and_then(|previous| self.jobs.get_mut(previous)?.armed.as_mut()) {
-            Some(previous) => previous.next = next,
-            None => self.first = next,
+    fn disarm(&mut self, key: JobKey) -> bool {
+        let Some(slot) = self.get(key).filter(|slot| slot.armed) else { return false };
+        slot.armed = false;
+        let (previous, next) = (slot.previous, slot.next);
+        let is_first = self.first == key.index;
+        if is_first {
+            self.first = next;
+        } else {
+            self.slots[previous as usize].next = next;
         }
-        match next.and_then(|next| self.jobs.get_mut(next)?.armed.as_mut()) {
+        match self.slots.get_mut(next as usize) {
             Some(next) => next.previous = previous,
-            None => self.last = previous,
+            None => self.last = if is_first { NONE } else { previous },
         }
         true
     }
 
-    fn is_armed(&mut self, key: Key) -> bool {
-        self.jobs.get_mut(key).is_some_and(|slot| slot.armed.is_some())
+    fn is_armed(&mut self, key: JobKey) -> bool {
+        self.get(key).is_some_and(|slot| slot.armed)
     }
 
     /// Puts a callback back after its run; gives it out again if its job has gone meanwhile.
-    fn put_back(&mut self, key: Key, callback: Callback) -> Option<Callback> {
-        match self.jobs.get_mut(key) {
-            Some(slot) if slot.detached => {
+    fn put_back(&mut self, key: JobKey, callback: Callback) -> Option<Callback> {
+        match self.get(key) {
+            Some(slot) if !slot.detached => slot.callback.replace(callback),
+            Some(_) => {
                 self.remove(key);
                 Some(callback)
             }
-            Some(slot) => slot.callback.replace(callback),
             None => Some(callback),
         }
     }
 
     /// The handle has gone; answers with the callback if nothing is left that could call it.
-    fn detach(&mut self, key: Key) -> Option<Callback> {
-        let slot = self.jobs.get_mut(key)?;
+    fn detach(&mut self, key: JobKey) -> Option<Callback> {
+        let slot = self.get(key)?;
         slot.detached = true;
-        if slot.armed.is_none() && slot.callback.is_some() {
+        if !slot.armed && slot.callback.is_some() {
             return self.remove(key);
         }
         None
     }
 
-    fn remove(&mut self, key: Key) -> Option<Callback> {
+    fn remove(&mut self, key: JobKey) -> Option<Callback> {
         self.disarm(key);
-        self.jobs.remove(key)?.callback
+        let slot = self.get(key)?;
+        slot.generation = slot.generation.wrapping_add(1);
+        let callback = slot.callback.take();
+        self.free.push(key.index);
+        callback
     }
 
     /// Nothing can be armed any more.
@@ -133,10 +180,15 @@ impl JobTable {
         self.closed = true;
     }
 
-    /// Takes all callbacks out, to be dropped by the caller.
-    pub(crate) fn take_all(&mut self) -> Vec<Option<Callback>> {
-        (self.first, self.last) = (None, None);
-        self.jobs.take_all().into_iter().map(|slot| slot.callback).collect()
+    /// Takes all callbacks out, to be dropped by the caller. No key from before names anything.
+    pub(crate) fn take_all(&mut self) -> Vec<Callback> {
+        (self.first, self.last) = (NONE, NONE);
+        let taken = |slot: &mut JobSlot| {
+            (slot.generation, slot.armed) = (slot.generation.wrapping_add(1), false);
+            slot.callback.take()
+        };
+        self.free = (0..self.slots.len() as u32).collect();
+        self.slots.iter_mut().filter_map(taken).collect()
     }
 }
 
@@ -170,26 +222,26 @@ impl EventLoop {
     /// }
     /// ```
     pub fn job(&self, callback: impl FnMut(&EventLoop) + 'static) -> Job {
-        let slot = JobSlot { callback: Some(Box::new(callback)), armed: None, detached: false };
-        let key = self.local().jobs.borrow_mut().jobs.insert(slot);
+        let key = self.local().jobs.borrow_mut().insert(Box::new(callback));
         Job { owner: self.local().clone(), key, is_attached: true }
     }
 
     /// Runs the jobs that were armed before this drain, as far as the budget goes.
     pub(crate) fn run_jobs(&self, budget: &mut Budget<'_>) {
         let jobs = &self.local().jobs;
+        if !jobs.borrow().has_armed() {
+            return;
+        }
         jobs.borrow_mut().begin_drain();
-        loop {
-            if !jobs.borrow().has_armed() || !budget.spend() {
-                return;
-            }
+        self.before_callbacks();
+        while budget.spend() {
             let next = jobs.borrow_mut().next();
             let Some((key, callback)) = next else { return };
             let Some(mut callback) = callback else { continue };
-            self.call("job", || callback(self));
+            self.call_next("job", || callback(self));
             let left = jobs.borrow_mut().put_back(key, callback);
             if left.is_some() {
-                self.call("job", || drop(left));
+                self.guarded("job", || drop(left));
             }
         }
     }
@@ -202,7 +254,7 @@ impl EventLoop {
 #[must_use = "dropping a job disarms it; `detach` leaves it to its loop"]
 pub struct Job {
     owner: Rc<Local>,
-    key: Key,
+    key: JobKey,
     is_attached: bool,
 }
 
@@ -272,5 +324,83 @@ impl JobError {
 impl From<JobError> for Status {
     fn from(error: JobError) -> Self {
         error.status()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Arm(usize),
+        Disarm(usize),
+        Run(bool),
+        Drain,
+        Replace(usize),
+    }
+
+    const JOBS: usize = 6;
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            4 => (0..JOBS).prop_map(Step::Arm),
+            2 => (0..JOBS).prop_map(Step::Disarm),
+            3 => any::<bool>().prop_map(Step::Run),
+            1 => Just(Step::Drain),
+            1 => (0..JOBS).prop_map(Step::Replace),
+        ]
+    }
+
+    proptest! {
+        /// The table against a queue of names: same jobs run, in the same order, none in the drain that armed it.
+        #[test]
+        fn the_table_agrees_with_a_plain_queue(steps in prop::collection::vec(step(), 0..200)) {
+            let mut table = JobTable::new();
+            let mut keys: Vec<_> = (0..JOBS).map(|_| table.insert(Box::new(|_| {}))).collect();
+            let (mut queue, mut drain) = (VecDeque::<(usize, u64)>::new(), 0);
+            for step in steps {
+                let at = |queue: &VecDeque<(usize, u64)>, job| queue.iter().position(|armed| armed.0 == job);
+                match step {
+                    Step::Arm(job) => {
+                        let armed = table.arm(keys[job]);
+                        prop_assert_eq!(armed.is_ok(), at(&queue, job).is_none());
+                        if armed.is_ok() {
+                            queue.push_back((job, drain));
+                        }
+                    }
+                    Step::Disarm(job) => {
+                        let found = at(&queue, job);
+                        prop_assert_eq!(table.disarm(keys[job]), found.is_some());
+                        found.map(|found| queue.remove(found));
+                    }
+                    Step::Run(rearm) => {
+                        let expected = queue.front().copied().filter(|armed| armed.1 != drain);
+                        let next = table.next();
+                        prop_assert_eq!(next.as_ref().map(|next| next.0), expected.map(|(job, _)| keys[job]));
+                        let Some((key, Some(callback))) = next else { continue };
+                        let (job, _) = queue.pop_front().expect("it was expected");
+                        if rearm {
+                            prop_assert_eq!(table.arm(key), Ok(()));
+                            queue.push_back((job, drain));
+                        }
+                        prop_assert!(table.put_back(key, callback).is_none());
+                    }
+                    Step::Drain => {
+                        table.begin_drain();
+                        drain += 1;
+                    }
+                    Step::Replace(job) => {
+                        prop_assert!(table.remove(keys[job]).is_some());
+                        prop_assert!(table.arm(keys[job]).is_err() && !table.is_armed(keys[job]));
+                        at(&queue, job).map(|found| queue.remove(found));
+                        keys[job] = table.insert(Box::new(|_| {}));
+                    }
+                }
+                prop_assert_eq!(table.has_armed(), !queue.is_empty());
+            }
+        }
     }
 }
