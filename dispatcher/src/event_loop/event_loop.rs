@@ -26,6 +26,7 @@ use crate::event_loop::hook::HookTable;
 use crate::event_loop::job::JobTable;
 use crate::event_loop::loop_local::LocalTable;
 use crate::event_loop::loop_manager::{ManagerHandle, ManagerShared};
+use crate::event_loop::loop_timers::LoopTimers;
 use crate::event_loop::net::NetTable;
 use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy, PanicObserver, caught};
 use crate::event_loop::parker::{Parker, Workload};
@@ -131,6 +132,7 @@ pub(crate) struct Local {
     pub(crate) reactor: Arc<Reactor>,
     pub(crate) jobs: RefCell<JobTable>,
     pub(crate) timers: RefCell<Slots<TimerSlot>>,
+    pub(crate) loop_timers: LoopTimers,
     pub(crate) waits: RefCell<Slots<WaitSlot>>,
     pub(crate) work: RefCell<WorkTable>,
     pub(crate) hooks: RefCell<HookTable>,
@@ -195,11 +197,13 @@ impl EventLoop {
     /// Makes a seed into a loop, on the thread that is to run it.
     pub(crate) fn with(seed: LoopSeed, workload: Box<dyn Workload>) -> EventLoop {
         let LoopSeed { shared, reactor, poll_every, policy, manager, at_gate, closer } = seed;
+        let now = reactor.clock().now();
         let local = Rc::new(Local {
             shared,
             reactor,
             jobs: RefCell::new(JobTable::new()),
             timers: RefCell::new(Slots::new()),
+            loop_timers: LoopTimers::new(now),
             waits: RefCell::new(Slots::new()),
             work: RefCell::new(WorkTable::new()),
             hooks: RefCell::new(HookTable::default()),

@@ -7,6 +7,7 @@ use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::parker::Parker;
 use crate::event_loop::reactor::{EventTarget, Fired, Told};
 use crate::event_loop::slots::Key;
+use crate::event_loop::timer_wheel::TimerKey;
 use crate::status::Status;
 use crate::sync::{Arc, Inbox, Pushed, SmallFn};
 
@@ -30,6 +31,8 @@ pub(crate) enum LoopEvent {
     WorkDone(Key),
     /// Whoever stopped or destroyed it: the timer in this slot has nothing to do any more.
     TimerGone(Key),
+    /// Another thread has stopped a timer that is still in the wheel under this key.
+    TimerStopped(TimerKey),
     /// Begin to shut down.
     Shutdown,
 }

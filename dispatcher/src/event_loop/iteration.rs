@@ -4,7 +4,8 @@
 //! starves another:
 //!
 //! 1. stand still, if another loop of the manager pauses;
-//! 2. look for events, unless it has just slept, which looks for them; then call the check hooks;
+//! 2. look for timers that are due, and for events, unless it has just slept, which looks for them; then call the check
+//!    hooks;
 //! 3. timers and waits that are due, results of work, outcomes of the network;
 //! 4. asynchronous callbacks, from this thread and others;
 //! 5. jobs that were armed before;
@@ -51,6 +52,9 @@ impl EventLoop {
             if local.hooks.borrow().has(HookKind::Idle) {
                 continue;
             }
+            if !self.set_alarm() {
+                continue;
+            }
             local.shared.parker.park();
             local.has_slept.set(true);
         }
@@ -64,10 +68,11 @@ impl EventLoop {
             at_gate.pass();
         }
         let clock = local.reactor.clock();
+        let has_slept = local.has_slept.replace(false);
+        self.take_due_timers(has_slept);
         local.events.borrow_mut().extend(local.shared.events.take_all());
         let turn = local.turns.get().wrapping_add(1);
         local.turns.set(turn);
-        let has_slept = local.has_slept.replace(false);
         if turn.is_multiple_of(local.poll_every) && !has_slept {
             poll(&local.reactor, PollMode::NonBlocking);
         }
@@ -110,6 +115,7 @@ impl EventLoop {
                     self.fire_wait(Key::from_bits(key & !WAIT_KEY), ready)
                 }
                 Some(LoopEvent::WorkDone(slot)) => self.finish_work(slot),
+                Some(LoopEvent::TimerStopped(key)) => self.local().loop_timers.cancel(key),
                 Some(LoopEvent::TimerGone(slot)) => self.remove_timer(slot),
                 Some(LoopEvent::Shutdown) => self.begin_draining(),
                 None => return,

@@ -3,7 +3,7 @@
 //! Run as the models of `sync`. Explored with a preemption bound of 3: 15 schedules (a stop against a firing), 326 (a
 //! stop and a destruction against a ticker), 57 (a stop against a callback that arms its timer anew).
 //!
-//! The reactor is stood in for by a list of deadlines under a lock, from which the loop takes what is due before it looks
+//! The wheel is stood in for by a list of deadlines under a lock, from which the loop takes what is due before it looks
 //! at the timer, as it does in fact. Not covered: the timer wheel (`timer_wheel.rs` has tests of its own) and the alarm.
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Wheel for Arc<Deadlines> {
 }
 
 struct Timer {
-    arming: Arming<Arc<Deadlines>>,
+    arming: Arming<u32>,
     deadlines: Arc<Deadlines>,
     calls: AtomicU32,
 }
@@ -46,8 +46,8 @@ const DUE: Instant = Instant::from_nanos(10);
 impl Timer {
     fn armed(plan: Plan) -> Arc<Timer> {
         let deadlines = Arc::new(Deadlines::default());
-        let timer = Timer { arming: Arming::new(deadlines.clone()), deadlines, calls: AtomicU32::new(0) };
-        assert!(timer.arming.arm(DUE, plan));
+        let timer = Timer { arming: Arming::new(), deadlines, calls: AtomicU32::new(0) };
+        assert!(timer.arming.arm(&timer.deadlines, DUE, plan));
         Arc::new(timer)
     }
 
@@ -55,9 +55,9 @@ impl Timer {
     fn fire(&self, callback: impl Fn(u32)) {
         let due: Vec<_> = std::mem::take(&mut self.deadlines.0.lock().1);
         for (_, deadline) in due {
-            if self.arming.begin_firing(deadline, deadline).is_some() {
+            if self.arming.begin_firing(&self.deadlines, deadline, deadline).is_some() {
                 callback(self.calls.fetch_add(1, Ordering::Relaxed));
-                self.arming.end_firing(true);
+                self.arming.end_firing(&self.deadlines, true);
             }
         }
     }
@@ -76,7 +76,7 @@ fn loom_a_timer_is_either_stopped_or_called_and_never_both() {
     loom::model(|| {
         let timer = Timer::armed(ONCE);
         let stopped = timer.clone();
-        let stopper = thread::spawn("stopper", move || stopped.arming.stop().prevented).unwrap();
+        let stopper = thread::spawn("stopper", move || stopped.arming.stop(&stopped.deadlines).prevented).unwrap();
         timer.fire(|_| {});
         let prevented = stopper.join().unwrap();
         assert_eq!(timer.calls(), u32::from(!prevented), "`true` means that no call comes, `false` that it came");
@@ -90,15 +90,15 @@ fn loom_a_ticker_that_was_stopped_and_destroyed_never_ticks_again() {
     loom::model(|| {
         let timer = Timer::armed(TICKER);
         let (stopped, destroyed) = (timer.clone(), timer.clone());
-        let stopper = thread::spawn("stopper", move || stopped.arming.stop().prevented).unwrap();
-        let destroyer = thread::spawn("destroyer", move || destroyed.arming.destroy()).unwrap();
+        let stopper = thread::spawn("stopper", move || stopped.arming.stop(&stopped.deadlines).prevented).unwrap();
+        let destroyer = thread::spawn("destroyer", move || destroyed.arming.destroy(&destroyed.deadlines)).unwrap();
         timer.fire(|_| {});
         let _ = stopper.join().unwrap();
         assert!(destroyer.join().unwrap(), "only one destroyed it");
         let calls = timer.calls();
         assert_eq!(timer.armed_deadlines(), 0, "a tick that was under way did not arm it again");
         timer.fire(|_| {});
-        assert!(!timer.arming.arm(DUE, ONCE), "it cannot be armed any more");
+        assert!(!timer.arming.arm(&timer.deadlines, DUE, ONCE), "it cannot be armed any more");
         assert_eq!(timer.calls(), calls);
     });
 }
@@ -108,9 +108,9 @@ fn loom_a_timer_that_arms_itself_anew_is_stopped_for_the_old_arming_or_for_the_n
     loom::model(|| {
         let timer = Timer::armed(ONCE);
         let stopped = timer.clone();
-        let stopper = thread::spawn("stopper", move || stopped.arming.stop().prevented).unwrap();
+        let stopper = thread::spawn("stopper", move || stopped.arming.stop(&stopped.deadlines).prevented).unwrap();
         // Anew for the same deadline, so that an old event could be taken for a new one.
-        timer.fire(|nth| assert!(nth > 0 || timer.arming.arm(DUE, ONCE)));
+        timer.fire(|nth| assert!(nth > 0 || timer.arming.arm(&timer.deadlines, DUE, ONCE)));
         timer.fire(|_| {});
         let prevented = stopper.join().unwrap();
         let calls = timer.calls();

@@ -14,7 +14,6 @@ use crate::event_loop::net::Stage;
 use crate::event_loop::panics::caught;
 use crate::event_loop::pause::AtGate;
 use crate::event_loop::summary::HolderKind;
-use crate::event_loop::timer::TimerSlot;
 use crate::event_loop::worker::Worker;
 
 impl EventLoop {
@@ -106,7 +105,7 @@ impl EventLoop {
         }
         *local.last_tasks.borrow_mut() = local.shared.inbox.close();
         local.jobs.borrow_mut().close();
-        local.timers.borrow().iter().for_each(TimerSlot::stop);
+        local.timers.borrow().iter().for_each(|slot| slot.stop(local));
         let mut waits = local.waits.borrow_mut();
         waits.iter_mut().for_each(|slot| slot.disarm(local));
     }
@@ -116,6 +115,7 @@ impl EventLoop {
     pub(super) fn leave(&self) {
         let local = &**self.local();
         drop(local.shared.events.close());
+        self.clear_alarm();
         if let Some((_, timer)) = local.linger_until.take() {
             local.reactor.cancel_timer(timer);
         }

@@ -48,6 +48,8 @@ mod loop_local;
 #[cfg(not(any(loom, shuttle)))]
 mod loop_manager;
 #[cfg(not(any(loom, shuttle)))]
+mod loop_timers;
+#[cfg(not(any(loom, shuttle)))]
 pub mod net;
 #[cfg(not(any(loom, shuttle)))]
 mod panics;

@@ -48,6 +48,20 @@ impl<T> Slots<T> {
         Key { index: (self.entries.len() - 1) as u32, generation: 0 }
     }
 
+    /// [`Slots::insert`] of a value that knows its key.
+    ///
+    /// # Panics
+    /// As [`Slots::insert`].
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
+        let key = match self.free.last() {
+            Some(&index) => Key { index, generation: self.entries[index as usize].generation },
+            None => Key { index: self.entries.len() as u32, generation: 0 },
+        };
+        let inserted = self.insert(make(key));
+        debug_assert_eq!(inserted, key, "the next place is the one that was looked at");
+        inserted
+    }
+
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self.entries.get_mut(key.index as usize)?;
         if entry.generation != key.generation {

@@ -13,13 +13,12 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::event_loop::event_loop::{EventLoop, Local, TIMER_KEY};
+use crate::event_loop::event_loop::{EventLoop, Local};
 use crate::event_loop::handle::{LoopEvent, LoopShared};
-use crate::event_loop::reactor::Reactor;
 use crate::event_loop::slots::Key;
 use crate::event_loop::summary::{Holder, HolderKind};
 use crate::event_loop::timer_state::{Arming, MissedTicks, Plan, Repeat, Tick, TimerState, Wheel};
-use crate::event_loop::timers::TimerId;
+use crate::event_loop::timer_wheel::TimerKey;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::time::Instant;
@@ -65,27 +64,39 @@ impl From<TimerError> for Status {
 
 /// The part of a timer that any thread may reach.
 struct Shared {
-    arming: Arming<InLoop>,
+    arming: Arming<TimerKey>,
     key: Key,
     owner: Arc<LoopShared>,
 }
 
-/// Where the deadlines of one timer are kept: in its loop's reactor, under its place in the loop's table.
-struct InLoop {
-    reactor: Arc<Reactor>,
-    owner: Arc<LoopShared>,
-    key: Key,
-}
+/// The wheel of a loop as the loop itself reaches it.
+struct AtHome<'a>(&'a Local, Key);
 
-impl Wheel for InLoop {
-    type Id = TimerId;
+impl Wheel for AtHome<'_> {
+    type Id = TimerKey;
 
-    fn arm(&self, deadline: Instant) -> TimerId {
-        self.reactor.arm_timer(deadline, self.owner.clone(), TIMER_KEY | self.key.to_bits())
+    fn arm(&self, deadline: Instant) -> TimerKey {
+        self.0.loop_timers.arm(deadline, self.1)
     }
 
-    fn cancel(&self, id: TimerId) {
-        self.reactor.cancel_timer(id);
+    fn cancel(&self, id: TimerKey) {
+        self.0.loop_timers.cancel(id);
+    }
+}
+
+/// The wheel of a loop as other threads reach it: they ask for what is to be done. Until it is, the deadline may come,
+/// which the state of its timer makes nothing of.
+struct FromAfar<'a>(&'a Arc<LoopShared>);
+
+impl Wheel for FromAfar<'_> {
+    type Id = TimerKey;
+
+    fn arm(&self, _deadline: Instant) -> TimerKey {
+        unreachable!("a timer is armed by its own loop only")
+    }
+
+    fn cancel(&self, id: TimerKey) {
+        self.0.tell(LoopEvent::TimerStopped(id));
     }
 }
 
@@ -105,9 +116,9 @@ impl TimerSlot {
         holds.then_some(Holder { kind: HolderKind::Timer, created: self.created })
     }
 
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop(&self, local: &Local) {
         if let Some(shared) = &self.shared {
-            let _ = shared.arming.stop();
+            let _ = shared.arming.stop(&AtHome(local, shared.key));
         }
     }
 }
@@ -142,16 +153,14 @@ impl EventLoop {
         let local = self.local();
         let slot = TimerSlot { callback: Some(Box::new(callback)), shared: None, created: Location::caller() };
         let key = local.timers.borrow_mut().insert(slot);
-        let (reactor, owner) = (local.reactor.clone(), local.shared.clone());
-        let arming = Arming::new(InLoop { reactor, owner: owner.clone(), key });
-        let shared = Arc::new(Shared { arming, key, owner });
+        let shared = Arc::new(Shared { arming: Arming::new(), key, owner: local.shared.clone() });
         if let Some(slot) = local.timers.borrow_mut().get_mut(key) {
             slot.shared = Some(shared.clone());
         }
         Timer { owner: local.clone(), shared, last: Cell::new(None), is_attached: true }
     }
 
-    /// The reactor says that a deadline has come.
+    /// A deadline has come.
     pub(crate) fn fire_timer(&self, key: Key, deadline: Instant) {
         let timers = &self.local().timers;
         let Some((Some(shared), callback)) = ({
@@ -161,11 +170,12 @@ impl EventLoop {
             return;
         };
         let mut callback = callback;
-        if let Some(tick) = shared.arming.begin_firing(deadline, self.now()) {
+        let wheel = AtHome(self.local(), key);
+        if let Some(tick) = shared.arming.begin_firing(&wheel, deadline, self.local().reactor.clock().exact()) {
             if let Some(callback) = &mut callback {
                 self.call("timer", || callback(self, tick));
             }
-            shared.arming.end_firing(self.accepts_arming());
+            shared.arming.end_firing(&wheel, self.accepts_arming());
         }
         let unused = {
             let mut timers = timers.borrow_mut();
@@ -226,7 +236,7 @@ impl Timer {
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
     pub fn once_at(&self, deadline: Instant) -> Result<(), TimerError> {
-        let after = deadline.duration_since(self.owner.reactor.clock().now());
+        let after = deadline.duration_since(self.owner.reactor.clock().exact());
         self.arm(deadline, after, Repeat::Once)
     }
 
@@ -263,7 +273,7 @@ impl Timer {
 
     fn arm_after(&self, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
         // The clock is read here and now: a time from the beginning of the iteration would make the timer fire early.
-        self.arm(self.owner.reactor.clock().now() + after, after, repeat)
+        self.arm(self.owner.reactor.clock().exact() + after, after, repeat)
     }
 
     fn arm(&self, deadline: Instant, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
@@ -274,7 +284,7 @@ impl Timer {
             return Err(TimerError::LoopEnded);
         }
         let plan = Plan { repeat, since_shutdown: self.owner.is_shutting_down() };
-        if !self.shared.arming.arm(deadline, plan) {
+        if !self.shared.arming.arm(&self.wheel(), deadline, plan) {
             return Err(TimerError::Destroyed);
         }
         self.last.set(Some((after, repeat)));
@@ -283,7 +293,11 @@ impl Timer {
 
     /// Stops the timer. Answers whether this has kept a call from happening.
     pub fn stop(&self) -> bool {
-        self.shared.arming.stop().prevented
+        self.shared.arming.stop(&self.wheel()).prevented
+    }
+
+    fn wheel(&self) -> AtHome<'_> {
+        AtHome(&self.owner, self.shared.key)
     }
 
     /// What the timer is doing.
@@ -313,7 +327,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if self.is_attached {
-            self.shared.arming.destroy();
+            self.shared.arming.destroy(&self.wheel());
             let slot = self.owner.timers.borrow_mut().remove(self.shared.key);
             drop(slot);
         }
@@ -336,7 +350,7 @@ impl TimerStopper {
     /// Stops the timer. `true`: the callback is not going to be called any more, until it is armed anew. `false`: it
     /// was idle, or is being called for the last time at this moment; a call that is under way is not waited for.
     pub fn stop(&self) -> bool {
-        let stopped = self.shared.arming.stop();
+        let stopped = self.shared.arming.stop(&FromAfar(&self.shared.owner));
         if stopped.is_over {
             self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
         }
@@ -350,7 +364,7 @@ impl TimerStopper {
     /// Stops the timer for good: from now on it cannot be armed, and its callback is dropped by its loop, at its next turn.
     /// A call that is under way is not waited for. Answers whether this call did it.
     pub fn destroy(&self) -> bool {
-        let destroyed = self.shared.arming.destroy();
+        let destroyed = self.shared.arming.destroy(&FromAfar(&self.shared.owner));
         if destroyed {
             self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
         }

@@ -3,15 +3,16 @@
 //! | state | means | left by |
 //! |---|---|---|
 //! | `Idle` | nothing is going to happen | arming |
-//! | `Armed` | the reactor has the deadline | firing, stopping from any thread, arming anew |
+//! | `Armed` | the wheel has the deadline | firing, stopping from any thread, arming anew |
 //! | `Firing` | the callback runs | its return: to `Armed` if it ticks, else to `Idle`; stopping or arming anew before that |
 //! | `Destroyed` | the callback is gone or about to go; it is never called again | |
 //!
-//! All changes happen under one lock, and so do the calls to the reactor that belong to them; whoever takes the timer out
-//! of `Armed` has decided what becomes of it. A deadline that the reactor has taken out already, and that somebody stops
-//! before the loop comes to it, finds the state changed and is told to nobody.
+//! All changes happen under one lock, and so do the calls to the wheel that belong to them; whoever takes the timer out
+//! of `Armed` has decided what becomes of it. A deadline that was taken out of the wheel already, or stays there for a
+//! while, and that somebody stops before the loop comes to it, finds the state changed and is told to nobody.
 //!
-//! The reactor is a parameter here, so that a model can stand in for it.
+//! Where the deadlines are kept is a parameter here: the loop itself has them in a wheel of its own, others can only ask
+//! it to take one out, and a model stands in for both.
 
 use std::time::Duration;
 
@@ -85,9 +86,10 @@ enum State<I> {
 pub(crate) trait Wheel {
     type Id: Copy;
 
-    /// Makes the timer's loop be told when `deadline` has come.
+    /// Makes the timer's loop be told when `deadline` has come. Called on that loop only.
     fn arm(&self, deadline: Instant) -> Self::Id;
 
+    /// Takes a deadline out, or sees to it that it is.
     fn cancel(&self, id: Self::Id);
 }
 
@@ -101,10 +103,9 @@ pub(crate) struct Stopped {
     pub(crate) is_over: bool,
 }
 
-/// The state of one timer.
-pub(crate) struct Arming<W: Wheel> {
-    wheel: W,
-    inner: Mutex<Inner<W::Id>>,
+/// The state of one timer. Its methods are given the wheel in which it is armed, as the caller reaches it.
+pub(crate) struct Arming<I> {
+    inner: Mutex<Inner<I>>,
 }
 
 struct Inner<I> {
@@ -113,29 +114,29 @@ struct Inner<I> {
     detached: bool,
 }
 
-impl<W: Wheel> Arming<W> {
-    pub(crate) fn new(wheel: W) -> Self {
-        Arming { wheel, inner: Mutex::new(Inner { state: State::Idle, detached: false }) }
+impl<I: Copy> Arming<I> {
+    pub(crate) fn new() -> Self {
+        Arming { inner: Mutex::new(Inner { state: State::Idle, detached: false }) }
     }
 
     /// Arms the timer, in place of what it was armed for. `false`: it was destroyed.
-    pub(crate) fn arm(&self, deadline: Instant, plan: Plan) -> bool {
+    pub(crate) fn arm(&self, wheel: &impl Wheel<Id = I>, deadline: Instant, plan: Plan) -> bool {
         let mut inner = self.inner.lock();
         match inner.state {
             State::Destroyed => return false,
-            State::Armed { id, .. } => self.wheel.cancel(id),
+            State::Armed { id, .. } => wheel.cancel(id),
             State::Idle | State::Firing { .. } => {}
         }
-        inner.state = State::Armed { deadline, plan, id: self.wheel.arm(deadline) };
+        inner.state = State::Armed { deadline, plan, id: wheel.arm(deadline) };
         true
     }
 
-    pub(crate) fn stop(&self) -> Stopped {
+    pub(crate) fn stop(&self, wheel: &impl Wheel<Id = I>) -> Stopped {
         let mut inner = self.inner.lock();
         let prevented = match inner.state {
             State::Idle | State::Destroyed => return Stopped { prevented: false, is_over: false },
             State::Armed { id, .. } => {
-                self.wheel.cancel(id);
+                wheel.cancel(id);
                 true
             }
             State::Firing { plan, .. } => plan.repeat != Repeat::Once,
@@ -145,11 +146,11 @@ impl<W: Wheel> Arming<W> {
     }
 
     /// Stops the timer for good. Answers whether this call did it.
-    pub(crate) fn destroy(&self) -> bool {
+    pub(crate) fn destroy(&self, wheel: &impl Wheel<Id = I>) -> bool {
         let mut inner = self.inner.lock();
         match std::mem::replace(&mut inner.state, State::Destroyed) {
             State::Destroyed => return false,
-            State::Armed { id, .. } => self.wheel.cancel(id),
+            State::Armed { id, .. } => wheel.cancel(id),
             State::Idle | State::Firing { .. } => {}
         }
         true
@@ -183,26 +184,26 @@ impl<W: Wheel> Arming<W> {
     }
 
     /// From armed to firing, if it is this deadline that it is armed for. Else it was stopped or armed anew meanwhile.
-    pub(crate) fn begin_firing(&self, fired: Instant, now: Instant) -> Option<Tick> {
+    pub(crate) fn begin_firing(&self, wheel: &impl Wheel<Id = I>, fired: Instant, now: Instant) -> Option<Tick> {
         let mut inner = self.inner.lock();
         let State::Armed { deadline, plan, id } = inner.state else { return None };
         if deadline != fired {
             return None;
         }
         // Armed anew for the same deadline, with the older event still under way: this call is for the newer arming.
-        self.wheel.cancel(id);
+        wheel.cancel(id);
         let (next, missed) = plan.repeat.after(deadline, now);
         inner.state = State::Firing { next, plan };
         Some(Tick { deadline, missed })
     }
 
     /// From firing to armed for the next tick, or to idle, unless the callback or somebody else has decided otherwise.
-    pub(crate) fn end_firing(&self, may_tick: bool) {
+    pub(crate) fn end_firing(&self, wheel: &impl Wheel<Id = I>, may_tick: bool) {
         let mut inner = self.inner.lock();
         let State::Firing { next, plan } = inner.state else { return };
         inner.state = match plan.repeat {
             Repeat::Every(..) if may_tick && !next.is_infinite() => {
-                State::Armed { deadline: next, plan, id: self.wheel.arm(next) }
+                State::Armed { deadline: next, plan, id: wheel.arm(next) }
             }
             _ => State::Idle,
         };

@@ -171,20 +171,24 @@ impl WorkTable {
 /// One piece of work.
 struct Item<W, T> {
     state: WorkState,
-    work: Mutex<Option<W>>,
-    result: Mutex<Option<Result<T, WorkError>>>,
+    inside: Mutex<Inside<W, T>>,
     origin: Arc<LoopShared>,
-    slot: Mutex<Option<Key>>,
+    /// Its place in the loop's table.
+    slot: Key,
     given: &'static Location<'static>,
+}
+
+/// What is in an item. The work is taken by the worker, or dropped by it if the item was canceled; then there may be a
+/// result already.
+struct Inside<W, T> {
+    work: Option<W>,
+    result: Option<Result<T, WorkError>>,
 }
 
 impl<W, T> Item<W, T> {
     fn end(&self, result: Result<T, WorkError>) {
-        *self.result.lock() = Some(result);
-        let slot = *self.slot.lock();
-        if let Some(slot) = slot {
-            self.origin.tell(LoopEvent::WorkDone(slot));
-        }
+        self.inside.lock().result = Some(result);
+        self.origin.tell(LoopEvent::WorkDone(self.slot));
     }
 }
 
@@ -194,7 +198,7 @@ where
     T: Send,
 {
     fn run(&self) {
-        let work = self.work.lock().take();
+        let work = self.inside.lock().work.take();
         if !self.state.start() {
             // A tombstone. What the work has captured goes here, on the worker.
             if let Err(message) = caught(|| drop(work)) {
@@ -280,23 +284,21 @@ impl EventLoop {
                 }
             }
         }
-        let item = Arc::new(Item {
-            state: WorkState::new(),
-            work: Mutex::new(Some(work)),
-            result: Mutex::new(None),
-            origin: local.shared.clone(),
-            slot: Mutex::new(None),
-            given: Location::caller(),
+        let (given, origin) = (Location::caller(), local.shared.clone());
+        let mut made = None;
+        table.done.insert_with(|slot| {
+            let inside = Mutex::new(Inside { work: Some(work), result: None });
+            let item = Arc::new(Item { state: WorkState::new(), inside, origin, slot, given });
+            made = Some(item.clone());
+            let callback = Box::new(move |event_loop: &EventLoop| {
+                let result = item.inside.lock().result.take();
+                if let Some(result) = result {
+                    done(event_loop, result);
+                }
+            });
+            Done { callback, given }
         });
-        let (result_of, given) = (item.clone(), item.given);
-        let callback = Box::new(move |event_loop: &EventLoop| {
-            let result = result_of.result.lock().take();
-            if let Some(result) = result {
-                done(event_loop, result);
-            }
-        });
-        let slot = table.done.insert(Done { callback, given });
-        *item.slot.lock() = Some(slot);
+        let item = made.expect("it was made just now");
         if let Some(worker) = &table.workers[lane as usize] {
             worker.enqueue(item.clone());
         }

@@ -53,7 +53,15 @@ impl Clock {
         Instant::from_nanos(now)
     }
 
-    /// The time of the last exact reading: never ahead of [`Clock::now`], possibly far behind it.
+    /// The exact time, without refreshing the coarse reading, which costs an atomic operation: for those who ask often.
+    pub(crate) fn exact(&self) -> Instant {
+        match self.shared.is_virtual {
+            true => self.coarse(),
+            false => Instant::from_nanos(read_monotonic()),
+        }
+    }
+
+    /// The time of the last reading by [`Clock::now`]: never ahead of [`Clock::now`], possibly far behind it.
     pub(crate) fn coarse(&self) -> Instant {
         Instant::from_nanos(self.shared.latest.load(Ordering::Relaxed))
     }
