@@ -136,6 +136,52 @@ fn a_ticker_tells_how_many_ticks_it_missed_and_stays_on_its_grid() {
 }
 
 #[test]
+fn a_timer_that_others_stop_again_and_again_leaves_nothing_in_the_wheel_and_is_called_for_its_last_arming_only() {
+    let by_hand = ByHand::new();
+    let mut tick = by_hand.log("tick");
+    let timer = by_hand.event_loop.timer(move |_, _| tick());
+    for nth in 1..=100 {
+        // Twice for the same deadline: the deadline that is left behind must not be taken for the newer arming.
+        timer.once_at(Instant::from_nanos(1_000 + nth / 2)).unwrap();
+        let stopper = timer.stopper();
+        let stop = crate::sync::thread::spawn("stopper", move || stopper.stop()).unwrap();
+        assert!(stop.join().unwrap());
+        assert_eq!(timer.state(), crate::event_loop::TimerState::Idle);
+        if nth % 2 == 0 {
+            by_hand.event_loop.iterate();
+            assert_eq!(by_hand.event_loop.local().loop_timers.len(), 0);
+        }
+    }
+    timer.once_at(Instant::from_nanos(1_050)).unwrap();
+    by_hand.clock.advance_to(Instant::from_nanos(2_000));
+    by_hand.event_loop.iterate();
+    assert_eq!(by_hand.taken(), ["tick"]);
+}
+
+#[test]
+fn a_loop_with_timers_sleeps_by_one_alarm_of_its_reactor_and_not_when_one_is_due() {
+    let by_hand = ByHand::new();
+    let event_loop = &by_hand.event_loop;
+    let alarm_at = || event_loop.local().reactor.next_deadline().as_nanos();
+    assert!(event_loop.set_alarm(), "no timer, no alarm");
+    let timers: Vec<_> = (0..3).map(|_| event_loop.timer(|_, _| {})).collect();
+    for (timer, at) in timers.iter().zip([300, 100, 200]) {
+        timer.once_at(Instant::from_nanos(at)).unwrap();
+    }
+    assert!(event_loop.set_alarm());
+    assert_eq!(alarm_at(), 100);
+    timers[1].stop();
+    assert!(event_loop.set_alarm());
+    assert_eq!(alarm_at(), 100, "one that rings early does no harm and is left as it is");
+    by_hand.clock.advance_to(Instant::from_nanos(150));
+    event_loop.iterate();
+    assert!(event_loop.set_alarm());
+    assert_eq!(alarm_at(), 200);
+    by_hand.clock.advance_to(Instant::from_nanos(200));
+    assert!(!event_loop.set_alarm(), "one is due: no sleep");
+}
+
+#[test]
 fn posts_from_the_loop_itself_wake_nobody_and_a_burst_from_outside_wakes_once() {
     let by_hand = ByHand::new();
     let handle = by_hand.event_loop.handle();

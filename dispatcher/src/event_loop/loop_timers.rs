@@ -37,6 +37,12 @@ impl LoopTimers {
         self.wheel.borrow_mut().arm(deadline, key)
     }
 
+    /// How many deadlines are in the wheel.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.wheel.borrow().len()
+    }
+
     pub(crate) fn cancel(&self, id: TimerKey) {
         self.wheel.borrow_mut().cancel(id);
     }
