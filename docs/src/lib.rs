@@ -34,6 +34,7 @@ pages! {
     reference_status: "reference/status.md",
     internals_architecture: "internals/architecture.md",
     internals_names: "internals/names.md",
+    internals_loop_rules: "internals/loop-rules.md",
     internals_unsafe: "internals/unsafe.md",
     internals_decisions: "internals/decisions.md",
     dependencies: "dependencies.md",

@@ -1,5 +1,5 @@
 //! What a loop promises to do without the allocator. Method: the same run with few and with many rounds allocates
-//! the same number of times. One test, as the count is that of its thread.
+//! the same number of times. What is counted is what the test's own thread allocates.
 
 mod loop_support;
 
@@ -42,9 +42,31 @@ fn arm_each_other(event_loop: &EventLoop, rounds: u32) {
     event_loop.teardown(move |_| ring.borrow_mut().clear()).unwrap();
 }
 
+/// Shows J1.
 #[test]
 fn jobs_and_idle_iterations_allocate_nothing() {
     // The first run pays for what is made once a thread.
     allocations(2);
     assert_eq!(allocations(10), allocations(1_000));
+}
+
+/// How often this thread allocates for so many posts to a loop of another thread, each with this closure.
+fn allocations_of_posts<F: FnOnce(&EventLoop) + Send + 'static>(posts: u64, closure: impl Fn() -> F) -> u64 {
+    let running = loops(1).build().unwrap().spawn().unwrap();
+    let handle = running.handle().event_loop(0).unwrap();
+    let post = || handle.async_run(closure()).unwrap();
+    post();
+    let counted = allocation_counter::measure(|| (0..posts).for_each(|_| post()));
+    running.handle().shutdown();
+    running.join();
+    counted.count_total
+}
+
+/// Shows A4, E29.
+#[test]
+fn a_post_allocates_its_node_and_a_small_closure_lies_inside_of_it() {
+    let three_words = [1usize; 3];
+    assert_eq!(allocations_of_posts(100, || move |_: &EventLoop| assert_eq!(three_words[2], 1)), 100);
+    let four_words = [1usize; 4];
+    assert_eq!(allocations_of_posts(100, || move |_: &EventLoop| assert_eq!(four_words[3], 1)), 200);
 }

@@ -12,6 +12,7 @@ use fuchsine_dispatcher::Status;
 use fuchsine_dispatcher::event_loop::{EventLoop, LoopHandle, tid};
 use loop_support::{Log, join, loops, run, run_one, shutdown};
 
+/// Shows C1.
 #[test]
 fn a_post_crosses_every_loop_once() {
     fn hop(event_loop: &EventLoop, crossed: Arc<AtomicUsize>) {
@@ -34,6 +35,7 @@ fn a_post_crosses_every_loop_once() {
     assert_eq!(crossed.load(Ordering::Relaxed), LOOPS);
 }
 
+/// Shows C2, A3, A10.
 #[test]
 fn posts_of_one_poster_run_in_order_and_those_made_before_the_shutdown_all_run() {
     let log = Log::new();
@@ -48,6 +50,7 @@ fn posts_of_one_poster_run_in_order_and_those_made_before_the_shutdown_all_run()
     assert_eq!(log.text(), "1 2 3 4 5");
 }
 
+/// Shows A2.
 #[test]
 fn a_post_never_runs_before_it_returns_not_even_on_its_own_loop() {
     let log = Log::new();
@@ -61,6 +64,7 @@ fn a_post_never_runs_before_it_returns_not_even_on_its_own_loop() {
     assert_eq!(log.text(), "returned ran");
 }
 
+/// Shows L6, C8.
 #[test]
 fn posts_made_before_the_start_run_first_and_in_order() {
     let log = Log::new();
@@ -81,6 +85,7 @@ fn posts_made_before_the_start_run_first_and_in_order() {
     assert_eq!(log.text(), "early-1 early-2 setup-1 setup-2");
 }
 
+/// Shows A1, A9, E5.
 #[test]
 fn a_loop_that_has_ended_gives_the_closure_back_unrun() {
     let running = loops(1).setup(0, shutdown).build().unwrap().spawn().unwrap();
@@ -93,6 +98,7 @@ fn a_loop_that_has_ended_gives_the_closure_back_unrun() {
     assert!(handle.is_closed());
 }
 
+/// Shows E5, E6.
 #[test]
 fn each_post_against_the_end_of_a_loop_is_either_run_or_refused() {
     /// How far a poster gets ahead of the loop: enough that the loop is never idle.
@@ -137,6 +143,7 @@ fn each_post_against_the_end_of_a_loop_is_either_run_or_refused() {
     }
 }
 
+/// Shows A12, E25.
 #[test]
 fn a_long_burst_does_not_keep_a_timer_waiting_until_its_end() {
     const BURST: usize = 200_000;
@@ -163,6 +170,7 @@ fn a_long_burst_does_not_keep_a_timer_waiting_until_its_end() {
     assert!(fired_after.load(Ordering::Relaxed) < BURST, "the timer fired within the burst");
 }
 
+/// Shows A13, E25.
 #[test]
 fn a_callback_that_posts_itself_again_and_again_starves_nobody() {
     fn again(event_loop: &EventLoop, stop: Arc<AtomicBool>) {
@@ -188,6 +196,7 @@ fn a_callback_that_posts_itself_again_and_again_starves_nobody() {
     });
 }
 
+/// Shows E32.
 #[test]
 fn a_panicking_callback_is_reported_and_the_loop_goes_on() {
     let log = Log::new();
@@ -208,6 +217,7 @@ fn a_panicking_callback_is_reported_and_the_loop_goes_on() {
     assert_eq!(summary.panics(), 1);
 }
 
+/// Shows D2, A1.
 #[test]
 fn callbacks_run_on_the_loop_they_were_posted_to_and_know_it() {
     let running = loops(3).build().unwrap().spawn().unwrap();

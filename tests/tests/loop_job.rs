@@ -26,6 +26,7 @@ fn finish(event_loop: &EventLoop, jobs: Vec<Job>) {
     last.detach();
 }
 
+/// Shows C4, J2, J5.
 #[test]
 fn jobs_run_in_the_order_of_arming() {
     let log = Log::new();
@@ -38,6 +39,7 @@ fn jobs_run_in_the_order_of_arming() {
     assert_eq!(log.text(), "1 2 3 4 5");
 }
 
+/// Shows J9, E2.
 #[test]
 fn arming_an_armed_job_is_refused_and_loses_nobody() {
     let log = Log::new();
@@ -55,6 +57,7 @@ fn arming_an_armed_job_is_refused_and_loses_nobody() {
     assert_eq!(log.text(), "a b c");
 }
 
+/// Shows J8, E4.
 #[test]
 fn a_disarmed_job_does_not_run_and_its_neighbours_do() {
     let log = Log::new();
@@ -71,6 +74,7 @@ fn a_disarmed_job_does_not_run_and_its_neighbours_do() {
     assert_eq!(log.text(), "d c");
 }
 
+/// Shows J5, J6.
 #[test]
 fn a_job_may_arm_itself_again_and_never_runs_twice_in_one_drain() {
     let log = Log::new();
@@ -99,6 +103,7 @@ fn a_job_may_arm_itself_again_and_never_runs_twice_in_one_drain() {
     assert_eq!(log.text(), "self other self self");
 }
 
+/// Shows J7, E3.
 #[test]
 fn a_job_may_free_disarm_and_arm_siblings_that_are_pending_in_the_same_drain() {
     let log = Log::new();
@@ -124,6 +129,7 @@ fn a_job_may_free_disarm_and_arm_siblings_that_are_pending_in_the_same_drain() {
     assert_eq!(log.text(), "first third later");
 }
 
+/// Shows J8, E4.
 #[test]
 fn a_dropped_job_does_not_run_and_a_detached_one_does() {
     let log = Log::new();
@@ -142,6 +148,7 @@ fn a_dropped_job_does_not_run_and_a_detached_one_does() {
     assert_eq!(log.text(), "detached");
 }
 
+/// Shows J10, E25.
 #[test]
 fn a_job_that_arms_itself_again_and_again_starves_neither_timers_nor_posts() {
     run_one(|event_loop| {
@@ -164,6 +171,7 @@ fn a_job_that_arms_itself_again_and_again_starves_neither_timers_nor_posts() {
     });
 }
 
+/// Shows E32.
 #[test]
 fn a_panicking_job_can_be_armed_again() {
     let log = Log::new();
@@ -187,6 +195,7 @@ fn a_panicking_job_can_be_armed_again() {
     assert_eq!(summary.panics(), 1);
 }
 
+/// Shows J12, X3.
 #[test]
 fn jobs_armed_during_the_teardown_run_before_the_loop_ends() {
     let log = Log::new();
@@ -198,4 +207,45 @@ fn jobs_armed_during_the_teardown_run_before_the_loop_ends() {
     });
     run(builder);
     assert_eq!(log.text(), "job");
+}
+
+/// Shows J9, E2.
+#[test]
+fn none_of_the_ways_to_arm_an_armed_job_loses_or_merges_anybody() {
+    // Each: which jobs are armed, in order; all that are refused are those that were armed before.
+    for (armed, expected) in [("aa", "a"), ("aba", "a b"), ("abcb", "a b c"), ("abb", "a b"), ("abcabc", "a b c")] {
+        let log = Log::new();
+        let entries = log.clone();
+        run_one(move |event_loop| {
+            let jobs: Vec<_> = ["a", "b", "c"].map(|name| named(event_loop, &entries, name)).into();
+            let mut seen = String::new();
+            for name in armed.chars() {
+                let job = &jobs[name as usize - 'a' as usize];
+                assert_eq!(job.arm().is_err(), seen.contains(name), "{name} in {armed}");
+                seen.push(name);
+            }
+            finish(event_loop, jobs);
+        });
+        assert_eq!(log.text(), expected, "{armed}");
+    }
+}
+
+/// Shows J9, J7, E3.
+#[test]
+fn a_job_that_arms_a_sibling_of_its_own_drain_is_refused_and_the_sibling_runs_once() {
+    let log = Log::new();
+    let entries = log.clone();
+    run_one(move |event_loop| {
+        let sibling = Rc::new(named(event_loop, &entries, "b"));
+        let (reached, first) = (sibling.clone(), entries.clone());
+        let job = event_loop.job(move |_| {
+            first.add("a");
+            assert_eq!(reached.arm(), Err(JobError::AlreadyArmed));
+        });
+        job.arm().unwrap();
+        sibling.arm().unwrap();
+        event_loop.teardown(move |_| drop((job, sibling))).unwrap();
+        event_loop.async_run(|event_loop| event_loop.async_run(shutdown).unwrap()).unwrap();
+    });
+    assert_eq!(log.text(), "a b");
 }

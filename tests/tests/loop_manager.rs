@@ -12,6 +12,7 @@ use fuchsine_dispatcher::event_loop::{
 };
 use loop_support::{HANG, Log, join, loops, run, run_one, shutdown};
 
+/// Shows L6, L12, L22.
 #[test]
 fn setup_runs_on_each_loop_and_teardown_too_both_in_the_order_of_registration() {
     let log = Log::new();
@@ -54,6 +55,7 @@ fn the_all_loops_variants_run_once_on_each_loop() {
     assert_eq!((summary.loops.len(), summary.panics()), (LOOPS, 0));
 }
 
+/// Shows D2, D4, L4, L15.
 #[test]
 fn run_makes_the_calling_thread_loop_zero_and_returns_when_all_have_ended() {
     let caller = std::thread::spawn(|| {
@@ -73,6 +75,7 @@ fn run_makes_the_calling_thread_loop_zero_and_returns_when_all_have_ended() {
     caller.join().unwrap();
 }
 
+/// Shows L13.
 #[test]
 fn a_shutdown_may_come_before_the_start_and_from_anywhere_and_more_than_once() {
     let log = Log::new();
@@ -87,6 +90,7 @@ fn a_shutdown_may_come_before_the_start_and_from_anywhere_and_more_than_once() {
     assert_eq!(log.text(), "setup teardown");
 }
 
+/// Shows X3, X6, E6.
 #[test]
 fn whatever_teardown_leads_to_still_runs() {
     fn chain(event_loop: &EventLoop, log: Log, left: u32) {
@@ -120,6 +124,7 @@ fn whatever_teardown_leads_to_still_runs() {
     assert_eq!((summary.panics(), summary.loops[0].dropped.len()), (0, 0));
 }
 
+/// Shows L19, E19.
 #[test]
 fn what_was_armed_before_the_shutdown_keeps_no_loop_from_ending() {
     let summary = run_one(|event_loop| {
@@ -152,6 +157,7 @@ fn a_ticker_from_before_the_shutdown_that_ticks_during_it_keeps_no_loop_from_end
     assert_eq!(summary.loops[0].dropped, []);
 }
 
+/// Shows L19, E19.
 #[test]
 fn what_teardown_arms_and_never_fires_is_dropped_after_the_time_to_linger_and_named() {
     let summary = run(loops(1).linger(Duration::from_millis(2)).setup(0, shutdown).teardown(0, |event_loop| {
@@ -164,6 +170,7 @@ fn what_teardown_arms_and_never_fires_is_dropped_after_the_time_to_linger_and_na
     assert!(dropped.to_string().contains("loop_manager.rs"), "{dropped}");
 }
 
+/// Shows X6, E6.
 #[test]
 fn a_chain_that_never_ends_is_refused_after_the_time_to_linger() {
     fn forever(event_loop: &EventLoop, refused: Arc<AtomicUsize>) {
@@ -185,6 +192,7 @@ fn a_chain_that_never_ends_is_refused_after_the_time_to_linger() {
     assert_eq!((refused.load(Ordering::Relaxed), summary.panics()), (1, 0));
 }
 
+/// Shows L7, L10, E16.
 #[test]
 fn teardown_can_be_registered_while_running_but_not_once_the_shutdown_has_begun() {
     let log = Log::new();
@@ -204,6 +212,7 @@ fn teardown_can_be_registered_while_running_but_not_once_the_shutdown_has_begun(
     assert_eq!(log.text(), "teardown");
 }
 
+/// Shows L16, E18.
 #[test]
 fn a_manager_that_never_runs_leaks_nothing_and_its_handles_refuse() {
     let value = Arc::new(());
@@ -216,6 +225,7 @@ fn a_manager_that_never_runs_leaks_nothing_and_its_handles_refuse() {
     assert!(handle.async_run(|_| {}).is_err());
 }
 
+/// Shows X7.
 #[test]
 fn nothing_that_callbacks_captured_outlives_the_loops() {
     let value = Arc::new(());
@@ -237,6 +247,7 @@ fn nothing_that_callbacks_captured_outlives_the_loops() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
+/// Shows D5, L1, E18.
 #[test]
 fn several_managers_run_in_one_process_and_do_not_know_of_each_other() {
     let (one, other) = (loops(2).build().unwrap().spawn().unwrap(), loops(3).build().unwrap().spawn().unwrap());
@@ -256,6 +267,7 @@ fn several_managers_run_in_one_process_and_do_not_know_of_each_other() {
     join(other);
 }
 
+/// Shows L4.
 #[test]
 fn loops_inside_of_a_loop_run_in_the_background_only() {
     run_one(|event_loop| {
@@ -268,6 +280,7 @@ fn loops_inside_of_a_loop_run_in_the_background_only() {
     });
 }
 
+/// Shows L1, L20.
 #[test]
 fn impossible_descriptions_are_refused() {
     assert_eq!(loops(0).build().unwrap_err().status(), Status::InvalidArgs);

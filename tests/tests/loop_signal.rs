@@ -3,6 +3,7 @@
 
 mod loop_support;
 
+use std::io::{ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -42,16 +43,19 @@ fn ends_by(signal: Signal) {
     assert_eq!(log.text(), "setup teardown");
 }
 
+/// Shows L3, S5, C10.
 #[test]
 fn sigterm_ends_the_loops_in_order() {
     ends_by(Signal::TERM);
 }
 
+/// Shows L3, S5.
 #[test]
 fn sigint_ends_the_loops_in_order() {
     ends_by(Signal::INT);
 }
 
+/// Shows S1.
 #[test]
 fn a_handler_is_called_on_its_loop_and_two_handlers_are_both_called() {
     let _turn = turn();
@@ -77,6 +81,7 @@ fn a_handler_is_called_on_its_loop_and_two_handlers_are_both_called() {
     assert_eq!(log.text(), "one other");
 }
 
+/// Shows S4.
 #[test]
 fn signals_in_quick_succession_lead_to_at_least_one_call() {
     let _turn = turn();
@@ -103,6 +108,7 @@ fn a_signal_that_no_program_can_handle_is_refused() {
 /// Set for a process of this test binary that is to die of a signal.
 const CHILD: &str = "FUCHSINE_TEST_SIGNAL_CHILD";
 
+/// Shows L14, S6.
 #[test]
 fn once_the_loops_have_ended_the_signal_does_again_what_it_does_by_default() {
     if std::env::var_os(CHILD).is_some() {
@@ -141,4 +147,46 @@ fn loops_that_leave_signals_alone_are_not_ended_by_them() {
         send(Signal::TERM);
     });
     assert_eq!(log.text(), "handler");
+}
+
+/// Shows S7.
+#[test]
+fn writing_to_a_pipe_that_nobody_reads_is_an_error_and_no_signal() {
+    let _turn = turn();
+    run_one(|event_loop| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(writer.write_all(b"!").unwrap_err().kind(), ErrorKind::BrokenPipe);
+        shutdown(event_loop);
+    });
+}
+
+/// Shows L23, S6.
+#[test]
+fn a_handler_can_be_taken_away_for_a_while_and_made_again() {
+    let _turn = turn();
+    run_one(|event_loop| {
+        let signal = Signal::USR1;
+        let first = event_loop.signal(signal.as_raw(), |_, _| unreachable!("it was taken away")).unwrap();
+        drop(first);
+        let again = event_loop
+            .signal(signal.as_raw(), |event_loop, number| {
+                assert_eq!(number, Signal::USR1.as_raw());
+                shutdown(event_loop);
+            })
+            .unwrap();
+        send(signal);
+        event_loop.teardown(move |_| drop(again)).unwrap();
+    });
+}
+
+/// Shows S3, L19.
+#[test]
+fn a_handler_that_is_never_dropped_keeps_no_loop_from_ending() {
+    let _turn = turn();
+    let summary = run_one(|event_loop| {
+        std::mem::forget(event_loop.signal(Signal::WINCH.as_raw(), |_, _| {}).unwrap());
+        shutdown(event_loop);
+    });
+    assert_eq!(summary.loops[0].dropped, []);
 }

@@ -13,6 +13,7 @@ use loop_support::{Log, loops, run, run_one, shutdown};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// Shows T1, T2, T7, E21.
 #[test]
 fn a_timer_fires_at_its_deadline_or_later_and_is_idle_afterwards() {
     run_one(|event_loop| {
@@ -40,6 +41,7 @@ fn a_timer_fires_at_its_deadline_or_later_and_is_idle_afterwards() {
     });
 }
 
+/// Shows T11.
 #[test]
 fn equal_deadlines_fire_in_the_order_of_arming_and_earlier_ones_before() {
     let log = Log::new();
@@ -64,6 +66,7 @@ fn equal_deadlines_fire_in_the_order_of_arming_and_earlier_ones_before() {
     assert_eq!(log.text(), "early b c a");
 }
 
+/// Shows T14, E23.
 #[test]
 fn a_ticker_keeps_whole_periods_however_late_its_calls_are() {
     const PERIOD: Duration = Duration::from_micros(700);
@@ -99,6 +102,7 @@ fn a_ticker_keeps_whole_periods_however_late_its_calls_are() {
     });
 }
 
+/// Shows T3.
 #[test]
 fn arming_a_timer_anew_replaces_what_it_was_armed_for() {
     let log = Log::new();
@@ -117,6 +121,7 @@ fn arming_a_timer_anew_replaces_what_it_was_armed_for() {
     assert_eq!(log.text(), "fired");
 }
 
+/// Shows T8.
 #[test]
 fn a_stopped_timer_does_not_fire_and_stop_says_whether_it_would_have() {
     let log = Log::new();
@@ -140,6 +145,7 @@ fn a_stopped_timer_does_not_fire_and_stop_says_whether_it_would_have() {
     assert_eq!(log.text(), "last");
 }
 
+/// Shows T8.
 #[test]
 fn a_due_timer_that_an_earlier_callback_stops_does_not_fire() {
     run_one(|event_loop| {
@@ -160,6 +166,7 @@ fn a_due_timer_that_an_earlier_callback_stops_does_not_fire() {
     });
 }
 
+/// Shows T8.
 #[test]
 fn a_timer_is_stopped_from_another_thread() {
     run_one(|event_loop| {
@@ -196,6 +203,7 @@ fn a_timer_is_stopped_from_another_thread() {
     });
 }
 
+/// Shows T6, T15, E24.
 #[test]
 fn a_timer_that_arms_itself_with_zero_waits_for_the_next_iteration() {
     let log = Log::new();
@@ -223,6 +231,7 @@ fn a_timer_that_arms_itself_with_zero_waits_for_the_next_iteration() {
     assert_eq!(log.text(), "posted 1000");
 }
 
+/// Shows T4, E20.
 #[test]
 fn a_deadline_months_away_does_not_wrap_around() {
     run_one(|event_loop| {
@@ -237,6 +246,7 @@ fn a_deadline_months_away_does_not_wrap_around() {
     });
 }
 
+/// Shows T2, E20.
 #[test]
 fn what_no_timer_can_do_is_refused_and_changes_nothing() {
     run_one(|event_loop| {
@@ -251,6 +261,7 @@ fn what_no_timer_can_do_is_refused_and_changes_nothing() {
     });
 }
 
+/// Shows E32.
 #[test]
 fn a_panicking_ticker_goes_on_ticking() {
     let summary = run(loops(1).setup(0, |event_loop| {

@@ -2,6 +2,8 @@
 
 mod loop_support;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
@@ -11,6 +13,7 @@ use fuchsine_dispatcher::Status;
 use fuchsine_dispatcher::event_loop::{EventLoop, Lane, WorkError, WorkHandle, WorkPolicy, tid};
 use loop_support::{HANG, Log, loops, run, run_one, shutdown};
 
+/// Shows C5, W5, W6, W7, D3.
 #[test]
 fn the_result_comes_back_to_the_origin_loop_and_work_knows_no_loop() {
     run_one(|event_loop| {
@@ -30,6 +33,7 @@ fn the_result_comes_back_to_the_origin_loop_and_work_knows_no_loop() {
     });
 }
 
+/// Shows W4.
 #[test]
 fn items_of_a_lane_run_one_at_a_time_in_order_and_are_done_in_order() {
     let log = Log::new();
@@ -59,6 +63,7 @@ fn items_of_a_lane_run_one_at_a_time_in_order_and_are_done_in_order() {
     assert_eq!((of('w'), of('d')), ("12345".to_owned(), "12345".to_owned()));
 }
 
+/// Shows W1.
 #[test]
 fn lanes_do_not_wait_for_each_other() {
     run_one(|event_loop| {
@@ -87,6 +92,7 @@ fn occupy(event_loop: &EventLoop, lane: Lane) -> (std::sync::mpsc::Sender<()>, W
     (release, handle)
 }
 
+/// Shows W6, W9, W10, E9.
 #[test]
 fn canceled_work_is_done_at_once_and_not_after_the_items_ahead() {
     run_one(|event_loop| {
@@ -110,6 +116,7 @@ fn canceled_work_is_done_at_once_and_not_after_the_items_ahead() {
     });
 }
 
+/// Shows W18, E11, E32.
 #[test]
 fn a_panic_of_work_is_a_result_of_its_own_and_the_worker_goes_on() {
     let summary = run(loops(1).setup(0, |event_loop| {
@@ -168,6 +175,7 @@ fn at_shutdown(policy: WorkPolicy) -> (String, u64, u64) {
     (log.text(), one.work_finished_at_shutdown, one.work_canceled_at_shutdown)
 }
 
+/// Shows W3, W14, E12.
 #[test]
 fn queued_work_is_run_to_the_end_at_shutdown_by_default() {
     let (text, finished, canceled) = at_shutdown(WorkPolicy::Run);
@@ -176,6 +184,7 @@ fn queued_work_is_run_to_the_end_at_shutdown_by_default() {
     assert_eq!((finished, canceled), (4, 0));
 }
 
+/// Shows E12.
 #[test]
 fn queued_work_is_canceled_at_shutdown_if_the_policy_says_so_and_the_running_one_ends() {
     let (text, finished, canceled) = at_shutdown(WorkPolicy::Cancel);
@@ -183,6 +192,7 @@ fn queued_work_is_canceled_at_shutdown_if_the_policy_says_so_and_the_running_one
     assert_eq!((finished, canceled), (1, 3));
 }
 
+/// Shows W3, W15, E8.
 #[test]
 fn work_given_during_the_teardown_is_run_and_done() {
     let log = Log::new();
@@ -203,6 +213,7 @@ fn work_given_during_the_teardown_is_run_and_done() {
     assert_eq!(log.text(), "late later");
 }
 
+/// Shows W6, W9.
 #[test]
 fn done_runs_exactly_once_while_cancel_races_the_start() {
     const ITEMS: usize = 2_000;
@@ -238,4 +249,59 @@ fn done_runs_exactly_once_while_cancel_races_the_start() {
     });
     let (ran, canceled) = (ran.load(Ordering::Relaxed), canceled.load(Ordering::Relaxed));
     assert_eq!((ran + canceled, canceled), (ITEMS, won.load(Ordering::Relaxed)));
+}
+
+/// Shows W8, W9, E10, E11.
+#[test]
+fn a_handle_may_be_used_at_any_time_and_cancels_only_what_has_not_started() {
+    let (sender, receiver) = std::sync::mpsc::channel::<WorkHandle>();
+    run_one(move |event_loop| {
+        let own: Rc<RefCell<Option<WorkHandle>>> = Rc::default();
+        let reached = own.clone();
+        // The value that the work answers is of its own type, and none of them means anything else.
+        let handle = event_loop
+            .work(
+                Lane::Fast,
+                || "a value",
+                move |event_loop, result| {
+                    assert_eq!(result, Ok("a value"));
+                    let handle = reached.borrow_mut().take().unwrap();
+                    assert!(!handle.cancel(), "it has run");
+                    sender.send(handle).unwrap();
+                    shutdown(event_loop);
+                },
+            )
+            .unwrap();
+        *own.borrow_mut() = Some(handle);
+    });
+    let handle = receiver.recv().unwrap();
+    assert!(!handle.cancel() && !handle.clone().cancel(), "the loop has gone, the handle has not");
+}
+
+/// Shows W11, W9, E10.
+#[test]
+fn of_many_threads_that_cancel_one_item_exactly_one_wins_and_done_runs_on_the_origin_loop() {
+    run_one(|event_loop| {
+        let (go, busy) = occupy(event_loop, Lane::Slow);
+        drop(busy);
+        let handle = event_loop
+            .work(
+                Lane::Slow,
+                || unreachable!("it is canceled"),
+                |event_loop, result: Result<(), WorkError>| {
+                    assert_eq!((result, tid()), (Err(WorkError::Canceled), Some(0)));
+                    shutdown(event_loop);
+                },
+            )
+            .unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let handle = handle.clone();
+                std::thread::spawn(move || handle.cancel())
+            })
+            .collect();
+        let won = threads.into_iter().map(|thread| thread.join().unwrap()).filter(|won| *won).count();
+        assert_eq!(won, 1);
+        event_loop.teardown(move |_| drop(go)).unwrap();
+    });
 }

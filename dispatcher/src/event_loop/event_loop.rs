@@ -183,6 +183,7 @@ impl Local {
 ///
 /// # Examples
 /// ```compile_fail,E0277
+/// # // Shows E1, D3.
 /// use fuchsine_dispatcher::event_loop::EventLoop;
 /// fn to_another_thread(event_loop: EventLoop) {
 ///     std::thread::spawn(move || event_loop.job(|_| {}));
@@ -252,6 +253,15 @@ impl EventLoop {
     }
 
     /// The time: exact, and on the clock that this loop's timers use.
+    ///
+    /// It is not the time of day, and cannot be mistaken for it:
+    /// ```compile_fail,E0308
+    /// # // Shows E31, L21.
+    /// # use fuchsine_dispatcher::event_loop::EventLoop;
+    /// fn time_of_day(event_loop: &EventLoop) -> std::time::SystemTime {
+    ///     event_loop.now()
+    /// }
+    /// ```
     pub fn now(&self) -> Instant {
         self.local.reactor.clock().now()
     }

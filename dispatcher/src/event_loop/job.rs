@@ -216,6 +216,7 @@ impl EventLoop {
     ///
     /// A job cannot be moved to another thread, and hence not be armed on a foreign loop:
     /// ```compile_fail,E0277
+    /// # // Shows E1, J3, J4.
     /// use fuchsine_dispatcher::event_loop::Job;
     /// fn to_another_thread(job: Job) {
     ///     std::thread::spawn(move || job.arm());

@@ -44,6 +44,7 @@ impl Loops {
     }
 }
 
+/// Shows P2, P8, E14.
 #[test]
 fn loom_a_pauser_is_alone_while_the_other_loop_turns_or_ends() {
     loom::model(|| {
@@ -65,6 +66,7 @@ fn loom_a_pauser_is_alone_while_the_other_loop_turns_or_ends() {
     });
 }
 
+/// Shows P7, E14.
 #[test]
 fn loom_two_pausers_are_alone_one_after_the_other_also_while_loops_end() {
     loom::model(|| {
@@ -109,6 +111,7 @@ impl Halt for Worker {
     }
 }
 
+/// Shows P2, P3, E13.
 #[test]
 fn loom_a_worker_is_waited_for_or_starts_nothing_until_it_is_released() {
     loom::model(|| {

@@ -71,6 +71,7 @@ impl Timer {
     }
 }
 
+/// Shows T8.
 #[test]
 fn loom_a_timer_is_either_stopped_or_called_and_never_both() {
     loom::model(|| {
@@ -85,6 +86,7 @@ fn loom_a_timer_is_either_stopped_or_called_and_never_both() {
     });
 }
 
+/// Shows T8, T10.
 #[test]
 fn loom_a_ticker_that_was_stopped_and_destroyed_never_ticks_again() {
     loom::model(|| {

@@ -42,6 +42,7 @@ impl Poll {
     }
 }
 
+/// Shows A6, A7, E28.
 #[test]
 fn loom_no_wake_up_is_lost_and_each_sleep_is_signaled_at_most_once() {
     loom::model(|| {

@@ -22,6 +22,7 @@ impl Item {
     }
 }
 
+/// Shows W9, E9, E10.
 #[test]
 fn loom_work_ends_exactly_once_whoever_comes_first() {
     loom::model(|| {

@@ -90,6 +90,15 @@ impl LoopManagerBuilder {
 
     /// Runs `callback` on the loop with this number when it starts: after what was posted to it before the start, and
     /// after the setup callbacks registered before.
+    ///
+    /// A setup callback is registered before the start or not at all, and there is no such thing as none:
+    /// ```compile_fail,E0599
+    /// # // Shows E16, L9.
+    /// # use fuchsine_dispatcher::event_loop::RunningLoops;
+    /// fn too_late(running: RunningLoops) {
+    ///     running.setup(0, |_| {});
+    /// }
+    /// ```
     pub fn setup(mut self, tid: usize, callback: impl FnOnce(&EventLoop) + Send + 'static) -> Self {
         self.setup.entries.push(Entry::One(tid, Some(Box::new(callback))));
         self
@@ -103,6 +112,13 @@ impl LoopManagerBuilder {
 
     /// Runs `callback` on the loop with this number when it shuts down: as an ordinary asynchronous callback, after
     /// the teardown callbacks registered before, on a loop that still accepts everything.
+    ///
+    /// ```compile_fail,E0277
+    /// # // Shows E17, L11.
+    /// # use fuchsine_dispatcher::event_loop::LoopManager;
+    /// let nothing: Option<fn(&fuchsine_dispatcher::event_loop::EventLoop)> = None;
+    /// LoopManager::builder().teardown(0, nothing);
+    /// ```
     pub fn teardown(mut self, tid: usize, callback: impl FnOnce(&EventLoop) + Send + 'static) -> Self {
         self.teardown.entries.push(Entry::One(tid, Some(Box::new(callback))));
         self

@@ -115,6 +115,16 @@ impl LoopManager {
 
     /// Runs all loops, loop 0 on this thread, until they have shut down.
     ///
+    /// A manager runs once:
+    /// ```compile_fail,E0382
+    /// # // Shows L4.
+    /// # use fuchsine_dispatcher::event_loop::LoopManager;
+    /// fn twice(manager: LoopManager) {
+    ///     let _ = manager.run();
+    ///     let _ = manager.run();
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`ManagerError::OnALoop`] on a thread on which a loop runs; [`ManagerError::System`] when a thread cannot be
     /// started. No loop runs then.

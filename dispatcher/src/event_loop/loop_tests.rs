@@ -74,6 +74,7 @@ fn a_callback_that_is_posted_or_armed_during_an_iteration_waits_for_the_next() {
     assert_eq!(*counter.lock(), 11);
 }
 
+/// Shows J11, E25.
 #[test]
 fn an_iteration_serves_each_kind_within_its_budget() {
     let by_hand = ByHand::new();
@@ -120,6 +121,7 @@ fn timers_fire_by_deadline_and_before_the_readiness_of_the_same_moment() {
     assert!(!wait.is_armed());
 }
 
+/// Shows E22, E23.
 #[test]
 fn a_ticker_tells_how_many_ticks_it_missed_and_stays_on_its_grid() {
     let by_hand = ByHand::new();
@@ -135,6 +137,7 @@ fn a_ticker_tells_how_many_ticks_it_missed_and_stays_on_its_grid() {
     assert_eq!(ticks.take(), [(10, 0), (20, 0), (30, 1), (50, 0)]);
 }
 
+/// Shows A6, L25, E28.
 #[test]
 fn a_timer_that_others_stop_again_and_again_leaves_nothing_in_the_wheel_and_is_called_for_its_last_arming_only() {
     let by_hand = ByHand::new();
@@ -245,4 +248,32 @@ fn what_users_leave_in_a_loop_that_never_ran_goes_with_it() {
     drop(by_hand);
     assert_eq!(Arc::strong_count(&value), 1);
     assert!(handle.async_run(|_| {}).is_err());
+}
+
+/// Shows L24.
+#[test]
+fn within_an_iteration_events_come_first_then_posts_then_jobs() {
+    let by_hand = ByHand::new();
+    let event_loop = &by_hand.event_loop;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (in_job, in_post, in_timer) = (order.clone(), order.clone(), order.clone());
+    // In the opposite order, so that it cannot come from the order of asking.
+    let job = event_loop.job(move |_| in_job.lock().push("job"));
+    job.arm().unwrap();
+    event_loop.async_run(move |_| in_post.lock().push("post")).unwrap();
+    let timer = event_loop.timer(move |_, _| in_timer.lock().push("timer"));
+    timer.once(Duration::ZERO).unwrap();
+    event_loop.iterate();
+    assert_eq!(*order.lock(), ["timer", "post", "job"]);
+}
+
+/// Shows L17, E30.
+#[test]
+fn a_loop_with_nothing_to_wait_for_ends_without_sleeping_or_polling_for_a_helper() {
+    let by_hand = ByHand::new();
+    by_hand.event_loop.async_run(|_| {}).unwrap();
+    by_hand.event_loop.handle().begin_shutdown();
+    by_hand.event_loop.run();
+    assert_eq!(*by_hand.parker.parked.lock(), 0);
+    assert!(by_hand.event_loop.handle().is_closed());
 }

@@ -185,6 +185,7 @@ impl EventLoop {
     ///
     /// Only the loop that paused can resume, as the guard does not leave its thread:
     /// ```compile_fail,E0277
+    /// # // Shows E15, P5, P9.
     /// # use fuchsine_dispatcher::event_loop::PauseGuard;
     /// fn somebody_else_resumes(guard: PauseGuard) {
     ///     std::thread::spawn(move || drop(guard));

@@ -59,6 +59,7 @@ fn model() {
     assert_eq!(canceled, by_shutdown + u64::from(by_canceler));
 }
 
+/// Shows W12, W17.
 #[test]
 fn shuttle_each_item_ends_exactly_once_and_the_worker_ends() {
     shuttle::check_random(model, 5_000);

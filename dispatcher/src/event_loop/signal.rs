@@ -33,6 +33,7 @@ impl SignalError {
 /// # Thread requirements
 /// It stays on its loop's thread, which its type makes sure of:
 /// ```compile_fail,E0277
+/// # // Shows E26, S2.
 /// # use fuchsine_dispatcher::event_loop::SignalHandler;
 /// fn from_another_thread(handler: SignalHandler) {
 ///     std::thread::spawn(move || drop(handler));

@@ -211,7 +211,15 @@ impl EventLoop {
 /// A callback at a time. Dropping it stops it.
 ///
 /// # Thread requirements
-/// It stays on its loop's thread; [`Timer::stopper`] makes a handle that stops it from anywhere.
+/// It stays on its loop's thread; [`Timer::stopper`] makes a handle that stops or destroys it from anywhere.
+///
+/// ```compile_fail,E0277
+/// # // Shows E1, T1, T3.
+/// # use fuchsine_dispatcher::event_loop::Timer;
+/// fn armed_elsewhere(timer: Timer) {
+///     std::thread::spawn(move || timer.once(std::time::Duration::ZERO));
+/// }
+/// ```
 #[must_use = "dropping a timer stops it; `detach` leaves it to its loop"]
 pub struct Timer {
     owner: Rc<Local>,

@@ -255,6 +255,7 @@ impl EventLoop {
     ///
     /// The loop itself cannot be taken along:
     /// ```compile_fail,E0277
+    /// # // Shows E8, W2.
     /// # use fuchsine_dispatcher::event_loop::{EventLoop, Lane};
     /// fn not_from_a_worker(event_loop: &EventLoop) {
     ///     let captured = event_loop.clone();

@@ -7,6 +7,7 @@
 
 use crate::sync::{Arc, Inbox, Pushed, thread};
 
+/// Shows A5, A7, A8, E28.
 #[test]
 fn loom_all_accepted_values_arrive_and_one_sender_per_burst_wakes() {
     loom::model(|| {
@@ -29,6 +30,7 @@ fn loom_all_accepted_values_arrive_and_one_sender_per_burst_wakes() {
     });
 }
 
+/// Shows A9, E5.
 #[test]
 fn loom_a_push_against_close_is_either_returned_or_refused_never_lost() {
     loom::model(|| {
