@@ -34,6 +34,15 @@ pub fn loop_echo() -> &'static Path {
     EXAMPLE.get_or_init(|| build("fuchsine-dispatcher", &["--example", "loop_echo"], "example", "loop_echo"))
 }
 
+/// The path of the example `loop_epoch`; as [`fuchsine`].
+///
+/// # Panics
+/// As [`fuchsine`].
+pub fn loop_epoch() -> &'static Path {
+    static EXAMPLE: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLE.get_or_init(|| build("fuchsine-dispatcher", &["--example", "loop_epoch"], "example", "loop_epoch"))
+}
+
 /// Builds what `target` says of `package`, and returns the executable that Cargo reports for the target `name`.
 fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));

@@ -232,3 +232,12 @@ fn a_value_whose_making_or_dropping_asks_for_others_is_no_trap() {
         shutdown(event_loop);
     });
 }
+
+/// Shows Q1.
+#[test]
+fn the_epoch_example_replaces_what_loops_read_without_a_lock_and_no_read_is_torn() {
+    let output = std::process::Command::new(fuchsine_tests::command::loop_epoch()).arg("500").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("500 generations, ") && text.ends_with("none of them torn\n"), "{text}");
+}

@@ -155,3 +155,57 @@ fn each_loop_and_lane_has_one_worker_of_its_own() {
 fn a_manager_without_loops_is_refused_in_words() {
     assert_eq!(loops(0).build().unwrap_err().to_string(), "a loop manager needs at least one loop");
 }
+
+/// The threads of this process whose names begin with this.
+#[cfg(target_os = "linux")]
+fn threads_named(prefix: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("comm")).ok();
+    tasks.filter_map(name).filter(|name| name.starts_with(prefix)).map(|name| name.trim().to_owned()).collect()
+}
+
+/// Shows W1.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_is_started_with_the_first_item_of_its_lane() {
+    let summary = run(loops(1).name("lazy").setup(0, |event_loop| {
+        assert_eq!(threads_named("lazy-0-"), [""; 0]);
+        let work = || assert_eq!(threads_named("lazy-0-"), ["lazy-0-slow"]);
+        let done = |event_loop: &EventLoop, result| {
+            assert_eq!(result, Ok(()));
+            shutdown(event_loop);
+        };
+        assert!(event_loop.work(Lane::Slow, work, done).is_ok());
+    }));
+    assert_eq!(summary.panics(), 0);
+}
+
+/// Shows L5.
+#[cfg(target_os = "linux")]
+#[test]
+fn if_one_loop_gets_no_thread_none_has_run_anything() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    const CHILD: &str = "FUCHSINE_TEST_FEW_THREADS";
+    if std::env::var_os(CHILD).is_none() {
+        // The limit is one of the process, so the rest happens in another one: this same test, run again.
+        let name = "if_one_loop_gets_no_thread_none_has_run_anything";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let manager = loops(64).setup_all(|_| panic!("a loop has run")).build().unwrap();
+    let handle = manager.handle();
+    let unrun = std::sync::Arc::new(());
+    let captured = unrun.clone();
+    handle.event_loop(0).unwrap().async_run(move |_| drop(captured)).unwrap();
+    // Room for the stacks of a few threads.
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    let limit = pages * rustix::param::page_size() as u64 + (12 << 20);
+    setrlimit(Resource::As, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
+    let refused = manager.spawn().unwrap_err();
+    assert!(refused.to_string().contains("operating system"), "{refused}");
+    assert_eq!(std::sync::Arc::strong_count(&unrun), 1, "what was posted is dropped");
+    assert!(handle.event_loop(63).unwrap().is_closed());
+}

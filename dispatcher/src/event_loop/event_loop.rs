@@ -31,6 +31,7 @@ use crate::event_loop::net::NetTable;
 use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy, PanicObserver, caught};
 use crate::event_loop::parker::{Parker, Workload};
 use crate::event_loop::pause::AtGate;
+use crate::event_loop::rate_limiter::Limiters;
 use crate::event_loop::reactor::Reactor;
 use crate::event_loop::slots::Slots;
 use crate::event_loop::summary::{Holder, LoopSummary};
@@ -137,6 +138,7 @@ pub(crate) struct Local {
     pub(crate) work: RefCell<WorkTable>,
     pub(crate) hooks: RefCell<HookTable>,
     pub(crate) locals: RefCell<LocalTable>,
+    pub(super) limiters: RefCell<Limiters>,
     pub(crate) net: RefCell<NetTable>,
     pub(crate) deferred: RefCell<Deferred>,
     pub(super) workload: RefCell<Box<dyn Workload>>,
@@ -209,6 +211,7 @@ impl EventLoop {
             work: RefCell::new(WorkTable::new()),
             hooks: RefCell::new(HookTable::default()),
             locals: RefCell::new(LocalTable::default()),
+            limiters: RefCell::default(),
             net: RefCell::new(NetTable::new()),
             deferred: RefCell::default(),
             workload: RefCell::new(workload),

@@ -1,6 +1,7 @@
 //! How a loop ends: the phases after `Running`, step by step. What each accepts is in the header of `event_loop.rs`.
 //!
-//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), listeners close, work that
+//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), rate limiters and
+//!    listeners close, work that
 //!    was not started is dealt with by policy, and the teardown callbacks are posted to the loop itself, with a last
 //!    one behind them that cancels what is pending on the network and starts the time to linger.
 //! 2. The loop drains: until there is nothing to run, no work under way, and no timer or wait left that was armed
@@ -25,6 +26,7 @@ impl EventLoop {
         }
         local.phase.set(Phase::Draining);
         drop(local.until_shutdown.take());
+        self.shut_limiters_down();
         self.reach_net_stage(Stage::Begin);
         let table = local.work.borrow();
         let outstanding = table.outstanding() as u64;

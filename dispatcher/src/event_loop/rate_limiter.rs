@@ -122,7 +122,7 @@ pub struct RateLimiter {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     id: u64,
     owner: LoopHandle,
     state: Mutex<State>,
@@ -157,20 +157,29 @@ impl EventLoop {
         if self.is_shutting_down() {
             limiter.shutdown();
         } else {
-            self.keep_until_shutdown(ShutdownWithLoop(Arc::downgrade(&limiter.shared)));
+            self.local().limiters.borrow_mut().add(&limiter.shared);
         }
         limiter
     }
+
+    /// The loop shuts down, and its limiters with it.
+    pub(super) fn shut_limiters_down(&self) {
+        let limiters = self.local().limiters.take();
+        limiters.0.iter().filter_map(Weak::upgrade).for_each(|shared| shared.close());
+    }
 }
 
-/// Kept by the loop until it shuts down.
-struct ShutdownWithLoop(Weak<Shared>);
+/// The limiters that a loop paces.
+#[derive(Default)]
+pub(crate) struct Limiters(Vec<Weak<Shared>>);
 
-impl Drop for ShutdownWithLoop {
-    fn drop(&mut self) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.close();
+impl Limiters {
+    fn add(&mut self, shared: &Arc<Shared>) {
+        // Those that have gone go from here before the list would grow.
+        if self.0.len() == self.0.capacity() {
+            self.0.retain(|shared| shared.strong_count() > 0);
         }
+        self.0.push(Arc::downgrade(shared));
     }
 }
 
