@@ -550,3 +550,20 @@ fn when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_c
         assert!(output.succeeded, "{}", output.text);
     }
 }
+
+#[test]
+fn a_timeout_beyond_the_end_of_the_clock_is_no_limit() {
+    let runtime = ForegroundRuntime::new();
+    let target = dispatcher(&runtime, "target", DispatcherBuilder::new());
+    let log = Log::new();
+    let entry = log.clone();
+    let _task = target
+        .spawn(async move {
+            let slept = fuchsine_dispatcher::timeout(Duration::MAX, fuchsine_dispatcher::sleep(Duration::from_secs(1)));
+            entry.add(format!("{:?}", slept.await));
+        })
+        .expect("accepted");
+    runtime.advance(Duration::from_secs(2));
+    assert_eq!(log.take(), ["Ok(Ok(()))"]);
+    add_up(&runtime);
+}

@@ -50,6 +50,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 }
 
 impl Sleep {
+    /// Whether it would end after the clock does.
+    fn never_ends(&self) -> bool {
+        let When::After(duration) = self.when else { return false };
+        self.armed.is_none() && current().is_some_and(|dispatcher| (dispatcher.now() + duration).is_infinite())
+    }
+
     fn arm(&mut self, waker: &Waker) -> Result<(), Status> {
         let dispatcher = current().ok_or(Status::BadState)?;
         let deadline = match self.when {
@@ -128,7 +134,7 @@ pub struct Timeout<F> {
     sleep: Sleep,
 }
 
-/// Gives `future` at most `duration`.
+/// Gives `future` at most `duration`, counted from the first poll. A duration that the clock cannot hold is no limit.
 ///
 /// # Errors
 /// [`Elapsed`] when the time is up or the dispatcher shuts down first; the future is dropped with the timeout.
@@ -142,6 +148,9 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(value) = self.future.as_mut().poll(cx) {
             return Poll::Ready(Ok(value));
+        }
+        if self.sleep.never_ends() {
+            return Poll::Pending;
         }
         match Pin::new(&mut self.sleep).poll(cx) {
             Poll::Pending => Poll::Pending,
