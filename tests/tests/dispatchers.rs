@@ -342,6 +342,45 @@ fn shutdown_waits_for_work_that_runs_and_cancels_work_that_waits() {
     add_up(&runtime);
 }
 
+/// On a pool: the turn that would cancel has been made when another dispatcher's task has run, and it left the work alone.
+#[test]
+fn the_observer_comes_after_the_result_of_work_that_a_worker_runs() {
+    let runtime = pool_of(1);
+    let log = Log::new();
+    let (sender, receiver) = channel();
+    let (entry, told) = (log.clone(), sender.clone());
+    let builder = DispatcherBuilder::new().shutdown_observer(move || {
+        entry.add("observer");
+        told.send(()).expect("awaited");
+    });
+    let dispatcher = runtime.new_driver("stop").new_dispatcher(builder).expect("created");
+    let other = runtime.new_driver("other").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (entered, is_inside) = channel();
+    let (release, released) = channel::<()>();
+    let entry = log.clone();
+    dispatcher
+        .offload(
+            Lane::Slow,
+            move |stop| {
+                entered.send(()).expect("awaited");
+                within(&released, "the release");
+                assert!(stop.is_stopping());
+            },
+            move |outcome| entry.add(format!("{outcome:?}")),
+        )
+        .expect("accepted");
+    within(&is_inside, "the work");
+    dispatcher.shutdown_async();
+    other.post_task(move |_| sender.send(()).expect("awaited")).expect("accepted");
+    within(&receiver, "the other task");
+    assert!(log.is_empty(), "{:?} while a worker runs the work", log.take());
+    release.send(()).expect("it still runs");
+    within(&receiver, "the observer");
+    assert_eq!(log.take(), ["Ok(())", "observer"]);
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}
+
 #[test]
 fn work_is_taken_back_until_a_worker_has_started_it() {
     let runtime = ForegroundRuntime::new();
@@ -353,6 +392,33 @@ fn work_is_taken_back_until_a_worker_has_started_it() {
     runtime.run_until_idle();
     let counters = dispatcher.counters();
     assert_eq!((counters.accepted, counters.taken_back, counters.pending), (1, 1, 0));
+}
+
+/// A worker that has begun is not to be stopped: the work is not taken back, and its result is told.
+#[test]
+fn work_that_a_worker_runs_cannot_be_taken_back() {
+    let runtime = pool_of(1);
+    let dispatcher = runtime.new_driver("running").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (entered, is_inside) = channel();
+    let (release, released) = channel::<()>();
+    let (sender, receiver) = channel();
+    let work = dispatcher
+        .offload(
+            Lane::Slow,
+            move |_| {
+                entered.send(()).expect("awaited");
+                within(&released, "the release");
+            },
+            move |outcome| sender.send(outcome).expect("awaited"),
+        )
+        .expect("accepted");
+    within(&is_inside, "the work");
+    assert!(work.cancel().is_err());
+    assert_eq!(dispatcher.counters().pending, 1);
+    release.send(()).expect("it still runs");
+    assert_eq!(within(&receiver, "the result"), Ok(()));
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
 }
 
 /// The lanes are independent: slow items that block do not hold up fast ones.

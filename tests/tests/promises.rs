@@ -218,6 +218,40 @@ fn promise_3_callbacks_run_in_the_order_in_which_they_became_ready() {
     assert_eq!(log.take(), expected);
 }
 
+/// Promise 3: timers that are taken all at once, because the only thread was busy, run by deadline too.
+#[test]
+fn promise_3_timers_that_are_due_at_once_run_by_deadline() {
+    const COUNT: u64 = 64;
+    let runtime = pool_of(1);
+    let dispatcher = runtime.new_driver("due").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (entered, is_inside) = channel();
+    let (release, released) = channel();
+    let blocking = runtime.new_driver("blocks").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    blocking
+        .post_task(move |_| {
+            entered.send(()).expect("awaited");
+            within(&released, "the release");
+        })
+        .expect("accepted");
+    within(&is_inside, "the blocked callback");
+    let (sender, receiver) = channel();
+    let start = runtime.now() + Duration::from_millis(20);
+    for nth in 0..COUNT {
+        // Neither in their order nor against it.
+        let deadline = start + Duration::from_micros(nth * 37 % COUNT * 100);
+        let sender = sender.clone();
+        let _timer = dispatcher.post_at(deadline, move |_| sender.send(deadline).expect("awaited")).expect("accepted");
+    }
+    while runtime.now() < start + Duration::from_micros(COUNT * 100) {
+        std::thread::yield_now();
+    }
+    release.send(()).expect("it still blocks");
+    let ran: Vec<_> = (0..COUNT).map(|_| within(&receiver, "a timer")).collect();
+    assert!(ran.is_sorted(), "{ran:?}");
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}
+
 /// Promise 4: the first of ten blocks, the other nine run.
 #[test]
 fn promise_4_no_callback_of_an_unsynchronized_dispatcher_waits_behind_a_running_one() {

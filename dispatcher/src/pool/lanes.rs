@@ -122,7 +122,7 @@ impl Lanes {
     }
 
     /// Whether nothing waits, and no worker was started that is not joined.
-    #[cfg(all(test, shuttle))]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_at_rest(&self) -> bool {
         [&self.fast, &self.slow].into_iter().all(|lane| {
             let state = lane.state.lock();
@@ -200,5 +200,31 @@ fn work(shared: &LaneShared) {
             }
         };
         item.run();
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::Weak;
+
+    struct Never;
+
+    impl LaneItem for Never {
+        fn run(self: Arc<Self>) {
+            unreachable!("nobody waits for it any more");
+        }
+    }
+
+    #[test]
+    fn closed_lanes_drop_what_comes_late_and_start_no_worker() {
+        let lanes = Lanes::new("late".to_owned(), false);
+        lanes.close();
+        lanes.join();
+        let item = Arc::new(Never);
+        let gone: Weak<Never> = Arc::downgrade(&item);
+        lanes.submit(Lane::Slow, item).expect("it is dropped, which is no error");
+        assert!(gone.upgrade().is_none());
+        assert!(lanes.is_at_rest());
     }
 }

@@ -265,35 +265,44 @@ fn shuttle_reserved_threads_are_given_back_whatever_races() {
     });
 }
 
-/// Two tasks are posted while nobody is awake, and the first one blocks until the second has run: the thread that found
-/// both sees to it that another one gets up. No timer of the stall watch helps here, as no time passes in a model.
-#[test]
-fn shuttle_what_is_posted_beside_a_blocked_callback_is_found_by_the_free_thread() {
-    explore(|| {
-        let (runtime, driver, first, seen) = set_up(2);
-        let second = driver.new_dispatcher(DispatcherBuilder::new()).expect("created");
-        let met = Arc::new((Mutex::new(false), Condvar::new()));
-        let waiting = Arc::clone(&met);
-        first
-            .post_task(move |_| {
-                let mut has_run = waiting.0.lock();
-                while !*has_run {
-                    waiting.1.wait(&mut has_run);
-                }
-            })
-            .expect("it runs");
-        let telling = Arc::clone(&met);
-        second
-            .post_task(move |_| {
-                *telling.0.lock() = true;
-                telling.1.notify_all();
-            })
-            .expect("it runs");
+/// Posts two tasks, the first of which blocks until the second has run. A thread that takes the first, and could take the
+/// second only afterwards, has to see to it that another one gets up. The stall watch helps nobody here, as no time passes
+/// in a model.
+fn the_first_blocks_until_the_second_has_run(builders: [DispatcherBuilder; 2], same: bool) {
+    let (runtime, driver, _dispatcher, seen) = set_up(2);
+    let [first, second] = builders.map(|builder| driver.new_dispatcher(builder).expect("created"));
+    let second = if same { first.handle() } else { second.handle() };
+    let met = Arc::new((Mutex::new(false), Condvar::new()));
+    let wait = |met: &(Mutex<bool>, Condvar)| {
         let mut has_run = met.0.lock();
         while !*has_run {
             met.1.wait(&mut has_run);
         }
-        drop(has_run);
-        conclude(&runtime, &seen, &[]);
+    };
+    let waiting = Arc::clone(&met);
+    first.post_task(move |_| wait(&waiting)).expect("it runs");
+    let telling = Arc::clone(&met);
+    second
+        .post_task(move |_| {
+            *telling.0.lock() = true;
+            telling.1.notify_all();
+        })
+        .expect("it runs");
+    wait(&met);
+    conclude(&runtime, &seen, &[]);
+}
+
+#[test]
+fn shuttle_what_is_posted_beside_a_blocked_callback_is_found_by_the_free_thread() {
+    explore(|| {
+        the_first_blocks_until_the_second_has_run([DispatcherBuilder::new(), DispatcherBuilder::new()], false);
+    });
+}
+
+#[test]
+fn shuttle_the_next_callback_of_an_unsynchronized_dispatcher_is_found_by_the_free_thread() {
+    explore(|| {
+        let builders = [DispatcherBuilder::new().unsynchronized(), DispatcherBuilder::new()];
+        the_first_blocks_until_the_second_has_run(builders, true);
     });
 }
