@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use common::{HANG, Log, add_up, in_a_process_of_its_own, pool_of, within};
+use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Canceled, Channel, Dispatcher, DispatcherBuilder, DispatcherState, Interest, Lane, Message, OffloadError,
@@ -216,40 +216,6 @@ fn promise_3_callbacks_run_in_the_order_in_which_they_became_ready() {
     let mut expected: Vec<String> = (0..25).map(|nth| format!("task {nth}")).collect();
     expected.extend(["posted by task 0", "early", "early too", "middle", "late"].map(String::from));
     assert_eq!(log.take(), expected);
-}
-
-/// Promise 3: timers that are taken all at once, because the only thread was busy, run by deadline too.
-#[test]
-fn promise_3_timers_that_are_due_at_once_run_by_deadline() {
-    const COUNT: u64 = 64;
-    let runtime = pool_of(1);
-    let dispatcher = runtime.new_driver("due").new_dispatcher(DispatcherBuilder::new()).expect("created");
-    let (entered, is_inside) = channel();
-    let (release, released) = channel();
-    let blocking = runtime.new_driver("blocks").new_dispatcher(DispatcherBuilder::new()).expect("created");
-    blocking
-        .post_task(move |_| {
-            entered.send(()).expect("awaited");
-            within(&released, "the release");
-        })
-        .expect("accepted");
-    within(&is_inside, "the blocked callback");
-    let (sender, receiver) = channel();
-    let start = runtime.now() + Duration::from_millis(20);
-    for nth in 0..COUNT {
-        // Neither in their order nor against it.
-        let deadline = start + Duration::from_micros(nth * 37 % COUNT * 100);
-        let sender = sender.clone();
-        let _timer = dispatcher.post_at(deadline, move |_| sender.send(deadline).expect("awaited")).expect("accepted");
-    }
-    while runtime.now() < start + Duration::from_micros(COUNT * 100) {
-        std::thread::yield_now();
-    }
-    release.send(()).expect("it still blocks");
-    let ran: Vec<_> = (0..COUNT).map(|_| within(&receiver, "a timer")).collect();
-    assert!(ran.is_sorted(), "{ran:?}");
-    runtime.shutdown(HANG).expect("the runtime shuts down");
-    add_up(&runtime);
 }
 
 /// Promise 4: the first of ten blocks, the other nine run.
@@ -705,25 +671,6 @@ fn promise_9_panics_at_every_place_are_caught() {
     assert_eq!(driver.panics(), 5);
     assert_eq!(dispatcher.state(), DispatcherState::Destroyed);
     add_up(&runtime);
-}
-
-/// Promise 9: the policy `Abort` ends the process, after the report and before anything else runs.
-#[test]
-fn promise_9_the_policy_abort_ends_the_process_after_the_report() {
-    let output = in_a_process_of_its_own("promise_9_the_policy_abort_ends_the_process_after_the_report", || {
-        let builder = RuntimeBuilder::new()
-            .panic_policy(PanicPolicy::Abort)
-            .panic_observer(|report| println!("reported: {}", report.message));
-        let runtime = ForegroundRuntime::with(builder).expect("a foreground runtime");
-        let dispatcher = runtime.new_driver("ends").new_dispatcher(DispatcherBuilder::new()).expect("created");
-        dispatcher.post_task(|_| panic!("on purpose")).expect("accepted");
-        dispatcher.post_task(|_| println!("went on")).expect("accepted");
-        runtime.run_until_idle();
-    });
-    let Some(output) = output else { return };
-    assert_eq!(output.signal, Some(rustix::process::Signal::ABORT.as_raw()), "{}", output.text);
-    assert!(output.text.contains("reported: on purpose"), "{}", output.text);
-    assert!(!output.text.contains("went on"), "{}", output.text);
 }
 
 struct DropsOn(Log, &'static str);

@@ -1,6 +1,7 @@
-//! Random operations from several threads at once on a pool, with shutdowns and panics among them.
+//! Promises that need a pool, or a process, of their own; and random operations from several threads at once on a pool,
+//! with shutdowns and panics among them.
 //!
-//! The seeds choose the operations, the machine chooses the order. Whatever it was, at the end every callback that was
+//! There the seeds choose the operations, the machine chooses the order. Whatever it was, at the end every callback that was
 //! accepted has ended exactly once, no synchronized dispatcher was ever entered twice, nothing ran after an observer, what
 //! ran was dropped in context, and the numbers of the runtime are those that the callbacks counted themselves.
 
@@ -9,10 +10,12 @@ mod common;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::HANG;
+use common::{HANG, add_up, in_a_process_of_its_own, pool_of, within};
+use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Driver, Interest, Lane, Message, OffloadHandle,
     PanicPolicy, RuntimeBuilder, Status, TaskHandle, WaitHandle, current, sleep,
@@ -283,4 +286,57 @@ fn every_promise_holds_under_random_operations_of_several_threads() {
         }
     }
     let _ = std::panic::take_hook();
+}
+
+/// Promise 3: timers that are taken all at once, because the only thread was busy, run by deadline too.
+#[test]
+fn promise_3_timers_that_are_due_at_once_run_by_deadline() {
+    const COUNT: u64 = 64;
+    let runtime = pool_of(1);
+    let dispatcher = runtime.new_driver("due").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (entered, is_inside) = channel();
+    let (release, released) = channel();
+    let blocking = runtime.new_driver("blocks").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    blocking
+        .post_task(move |_| {
+            entered.send(()).expect("awaited");
+            within(&released, "the release");
+        })
+        .expect("accepted");
+    within(&is_inside, "the blocked callback");
+    let (sender, receiver) = channel();
+    let start = runtime.now() + Duration::from_millis(20);
+    for nth in 0..COUNT {
+        // Neither in their order nor against it.
+        let deadline = start + Duration::from_micros(nth * 37 % COUNT * 100);
+        let sender = sender.clone();
+        let _timer = dispatcher.post_at(deadline, move |_| sender.send(deadline).expect("awaited")).expect("accepted");
+    }
+    while runtime.now() < start + Duration::from_micros(COUNT * 100) {
+        std::thread::yield_now();
+    }
+    release.send(()).expect("it still blocks");
+    let ran: Vec<_> = (0..COUNT).map(|_| within(&receiver, "a timer")).collect();
+    assert!(ran.is_sorted(), "{ran:?}");
+    runtime.shutdown(HANG).expect("the runtime shuts down");
+    add_up(&runtime);
+}
+
+/// Promise 9: the policy `Abort` ends the process, after the report and before anything else runs.
+#[test]
+fn promise_9_the_policy_abort_ends_the_process_after_the_report() {
+    let output = in_a_process_of_its_own("promise_9_the_policy_abort_ends_the_process_after_the_report", || {
+        let builder = RuntimeBuilder::new()
+            .panic_policy(PanicPolicy::Abort)
+            .panic_observer(|report| println!("reported: {}", report.message));
+        let runtime = ForegroundRuntime::with(builder).expect("a foreground runtime");
+        let dispatcher = runtime.new_driver("ends").new_dispatcher(DispatcherBuilder::new()).expect("created");
+        dispatcher.post_task(|_| panic!("on purpose")).expect("accepted");
+        dispatcher.post_task(|_| println!("went on")).expect("accepted");
+        runtime.run_until_idle();
+    });
+    let Some(output) = output else { return };
+    assert_eq!(output.signal, Some(rustix::process::Signal::ABORT.as_raw()), "{}", output.text);
+    assert!(output.text.contains("reported: on purpose"), "{}", output.text);
+    assert!(!output.text.contains("went on"), "{}", output.text);
 }
