@@ -130,11 +130,15 @@ impl EventLoop {
             let fresh = if fresh.is_empty() { local.last_tasks.replace(Chain::empty()) } else { fresh };
             *local.tasks.borrow_mut() = fresh;
         }
-        while !local.tasks.borrow().is_empty() && budget.spend() {
-            let task = local.tasks.borrow_mut().next();
-            if let Some(task) = task {
-                self.call("async", || task.call(self));
-            }
+        if local.tasks.borrow().is_empty() {
+            return;
         }
+        self.before_callbacks();
+        while budget.spend() {
+            let task = local.tasks.borrow_mut().next();
+            let Some(task) = task else { break };
+            self.call_next("async", || task.call(self));
+        }
+        local.shared.inbox.reuse(&mut local.tasks.borrow_mut());
     }
 }

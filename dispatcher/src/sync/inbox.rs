@@ -11,6 +11,8 @@
 //!
 //! The sender that finds the queue empty is told so: it is the one that has to wake the receiver.
 //!
+//! The memory of nodes goes round from the receiver to the senders, if the receiver says so: see `node.rs`.
+//!
 //! Invariant kept by the unsafe code here: a node belongs to its sender until the compare-exchange that publishes it,
 //! then to the queue, then to whoever exchanged the head. Its link is written only by its owner.
 #![expect(unsafe_code, reason = "nodes pass from thread to thread as raw pointers")]
@@ -19,13 +21,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
+use crate::sync::SmallFn;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::{SmallFn, UnsafeCell};
+use crate::sync::node::{Batch, Node, Spares};
 
 /// A closable queue: many senders, one receiver, first in first out for each sender.
 pub(crate) struct Inbox<T> {
     /// The newest node, null when empty, [`closed`] once closed. Senders push, the receiver takes all.
     head: AtomicPtr<Node<T>>,
+    /// Memory for nodes, from the receiver to the senders.
+    spares: Spares<T>,
     owns: PhantomData<Box<Node<T>>>,
 }
 
@@ -33,12 +38,6 @@ pub(crate) struct Inbox<T> {
 unsafe impl<T: Send> Send for Inbox<T> {}
 // SAFETY: as above; all shared access goes through `head`.
 unsafe impl<T: Send> Sync for Inbox<T> {}
-
-struct Node<T> {
-    /// The node that was pushed before this one; turned around by the receiver.
-    next: UnsafeCell<*mut Node<T>>,
-    value: UnsafeCell<T>,
-}
 
 /// What a push met.
 #[must_use = "the sender that finds the queue empty has to wake the receiver"]
@@ -57,7 +56,7 @@ fn closed<T>() -> *mut Node<T> {
 
 impl<T> Inbox<T> {
     pub(crate) fn new() -> Self {
-        Inbox { head: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+        Inbox { head: AtomicPtr::new(ptr::null_mut()), spares: Spares::new(), owns: PhantomData }
     }
 
     /// Puts `value` at the end.
@@ -69,7 +68,9 @@ impl<T> Inbox<T> {
         if head == closed() {
             return Err(value);
         }
-        let node = Box::into_raw(Box::new(Node { next: UnsafeCell::new(head), value: UnsafeCell::new(value) }));
+        let node = self.spares.node();
+        // SAFETY: the node is ours, and empty.
+        unsafe { Node::fill(node, value, head) };
         loop {
             // ORDERING: Release, pairs with the Acquire in `take_all` and `close`; publishes the node. What earlier
             // senders published stays published: each exchange continues the release sequence of the one before.
@@ -77,9 +78,11 @@ impl<T> Inbox<T> {
                 Ok(_) if head.is_null() => return Ok(Pushed::ToEmpty),
                 Ok(_) => return Ok(Pushed::BehindOthers),
                 Err(now) if now == closed() => {
-                    // SAFETY: the node was never published, so it is still ours alone.
-                    let node = unsafe { Box::from_raw(node) };
-                    return Err(node.value.into_inner());
+                    // SAFETY: the node was never published, so it is still ours alone; it was filled above.
+                    let (value, _) = unsafe { Node::empty(node) };
+                    // SAFETY: it is ours, and empty now.
+                    unsafe { Batch::new().add(node) };
+                    return Err(value);
                 }
                 Err(now) => {
                     head = now;
@@ -102,6 +105,11 @@ impl<T> Inbox<T> {
             }
         }
         Chain::empty()
+    }
+
+    /// Lets senders have the memory of what has been taken out of a chain. For the receiver, now and then.
+    pub(crate) fn reuse(&self, chain: &mut Chain<T>) {
+        self.spares.give(std::mem::replace(&mut chain.spent, Batch::new()));
     }
 
     /// Closes the queue and returns what was in it: every push that was accepted is there (or was taken before), every
@@ -163,6 +171,8 @@ impl<T> fmt::Debug for Inbox<T> {
 pub(crate) struct Chain<T> {
     /// The oldest node, each linked to the next newer one; all are owned by this chain.
     first: *mut Node<T>,
+    /// Those that have been emptied.
+    spent: Batch<T>,
     owns: PhantomData<Box<Node<T>>>,
 }
 
@@ -171,7 +181,7 @@ unsafe impl<T: Send> Send for Chain<T> {}
 
 impl<T> Chain<T> {
     pub(crate) const fn empty() -> Self {
-        Chain { first: ptr::null_mut(), owns: PhantomData }
+        Chain { first: ptr::null_mut(), spent: Batch::new(), owns: PhantomData }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -192,7 +202,7 @@ impl<T> Chain<T> {
             });
             first = node.as_ptr();
         }
-        Chain { first, owns: PhantomData }
+        Chain { first, spent: Batch::new(), owns: PhantomData }
     }
 }
 
@@ -200,12 +210,13 @@ impl<T> Iterator for Chain<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        let node = NonNull::new(self.first)?;
-        // SAFETY: the chain owns its nodes, each was made by `Box::into_raw`, and this one is unlinked here.
-        let node = unsafe { Box::from_raw(node.as_ptr()) };
-        let Node { next, value } = *node;
-        self.first = next.into_inner();
-        Some(value.into_inner())
+        let node = NonNull::new(self.first)?.as_ptr();
+        // SAFETY: the chain owns its nodes, all of which are filled, and this one is unlinked here.
+        let (value, next) = unsafe { Node::empty(node) };
+        self.first = next;
+        // SAFETY: it is the chain's own, and empty now.
+        unsafe { self.spent.add(node) };
+        Some(value)
     }
 }
 

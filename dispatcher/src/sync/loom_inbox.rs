@@ -47,3 +47,29 @@ fn loom_a_push_against_close_is_either_returned_or_refused_never_lost() {
         assert!(inbox.push(Box::new(3)).is_err());
     });
 }
+
+/// Memory goes round: what one thread has emptied, another fills again. Loom sees every access to a link and to a value,
+/// so a node in two hands at a time would be reported.
+#[test]
+fn loom_memory_that_goes_round_is_in_one_hand_at_a_time() {
+    loom::model(|| {
+        let inbox = Arc::new(Inbox::new());
+        assert!(inbox.push(Box::new(0)).is_ok());
+        let senders: Vec<_> = (1..3)
+            .map(|n| {
+                let inbox = inbox.clone();
+                thread::spawn("sender", move || assert!(inbox.push(Box::new(n)).is_ok())).unwrap()
+            })
+            .collect();
+        let mut got = Vec::new();
+        for _ in 0..2 {
+            let mut chain = inbox.take_all();
+            got.extend(chain.by_ref().map(|value| *value));
+            inbox.reuse(&mut chain);
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        got.extend(inbox.take_all().map(|value| *value));
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 2]);
+    });
+}

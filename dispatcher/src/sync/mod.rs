@@ -19,6 +19,7 @@
 #[allow(dead_code, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 mod completion;
 mod inbox;
+mod node;
 mod payload;
 mod small_fn;
 
