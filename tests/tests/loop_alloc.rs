@@ -1,4 +1,55 @@
 //! What a loop promises to do without the allocator. Method: the same run with few and with many rounds allocates
+//! the same number of times. What is counted is what the test's own thread allocates.
+
+mod loop_support;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fuchsine_dispatcher::event_loop::{EventLoop, Job};
+use loop_support::{loops, shutdown};
+
+/// Runs a loop on this thread in which eight jobs arm each other for so many rounds; answers how often this thread allocated.
+fn allocations(rounds: u32) -> u64 {
+    let manager = loops(1).setup(0, move |event_loop| arm_each_other(event_loop, rounds)).build().unwrap();
+    let counted = allocation_counter::measure(|| assert_eq!(manager.run().unwrap().panics(), 0));
+    counted.count_total
+}
+
+fn arm_each_other(event_loop: &EventLoop, rounds: u32) {
+    let ring: Rc<RefCell<Vec<Job>>> = Rc::default();
+    let jobs = (0..8).map(|nth| {
+        let (ring, mut left) = (ring.clone(), rounds);
+        event_loop.job(move |event_loop| {
+            left -= 1;
+            if left == 0 {
+                return if nth == 7 {
+                    shutdown(event_loop)
+                };
+            }
+            let ring = ring.borrow();
+            // Itself, and there and back for a neighbour that waits in the same drain.
+            ring[nth].arm().unwrap();
+            let next = &ring[(nth + 1) % 8];
+            if next.disarm() {
+                next.arm().unwrap();
+            }
+        })
+    });
+    let jobs: Vec<_> = jobs.collect();
+    jobs.iter().for_each(|job| job.arm().unwrap());
+    ring.borrow_mut().extend(jobs);
+    event_loop.teardown(move |_| ring.borrow_mut().clear()).unwrap();
+}
+
+/// Shows J1.
+#[test]
+fn jobs_and_idle_iterations_allocate_nothing() {
+    // The first run pays for what is made once a thread.
+    allocations(2);
+    assert_eq!(allocations(10), allocations(1_000));
+}
+
 /// How often a thread allocates for so many posts, each with this closure, to a loop that is busy meanwhile and so gives
 /// no memory back.
 fn allocations_of_posts<F, C>(posts: u64, closure: C) -> u64
