@@ -93,6 +93,8 @@ fn a_pause_with_workers_waits_for_the_item_that_runs_which_sees_that_it_is_waite
     let inside = Inside::default();
     let in_work = inside.clone();
     let (started, has_started) = channel();
+    let next_started: Arc<AtomicBool> = Arc::default();
+    let starts = next_started.clone();
     let log = Log::new();
     let entries = log.clone();
     let summary = run(loops(2)
@@ -106,13 +108,18 @@ fn a_pause_with_workers_waits_for_the_item_that_runs_which_sees_that_it_is_waite
             };
             event_loop.work(Lane::Slow, long, move |_, _| ends.add("done-1")).unwrap();
             let ends = entries.clone();
-            event_loop.work(Lane::Slow, move || queued.enter(|| {}), move |_, _| ends.add("done-2")).unwrap();
+            let next = move || {
+                starts.store(true, Ordering::SeqCst);
+                queued.enter(|| {});
+            };
+            event_loop.work(Lane::Slow, next, move |_, _| ends.add("done-2")).unwrap();
         })
         .setup(0, move |event_loop| {
             has_started.recv_timeout(HANG).unwrap();
             let guard = event_loop.pause(PauseScope::LoopsAndWorkers).unwrap();
             // Neither the item that ran, which has ended, nor the one behind it.
             inside.assert_nobody();
+            assert!(!next_started.load(Ordering::SeqCst));
             drop(guard);
             assert!(!yield_wanted(), "there is nothing to yield outside of work");
             shutdown(event_loop);
@@ -206,7 +213,10 @@ fn what_is_posted_and_given_to_workers_during_a_pause_runs_when_it_is_over() {
             })
             .unwrap();
         // A worker that is started during the pause stands still as well.
+        let started: Arc<AtomicBool> = Arc::default();
+        let starts = started.clone();
         let work = move || {
+            starts.store(true, Ordering::SeqCst);
             // Until the other loop has run.
             let _ = wait.recv_timeout(HANG);
             worked.add("worked");
@@ -214,6 +224,7 @@ fn what_is_posted_and_given_to_workers_during_a_pause_runs_when_it_is_over() {
         event_loop.work(Lane::Fast, work, |event_loop, _| shutdown(event_loop)).unwrap();
         for _ in 0..200 {
             std::thread::yield_now();
+            assert!(!started.load(Ordering::SeqCst));
         }
         entries.add("resumed");
         drop(guard);
@@ -223,25 +234,37 @@ fn what_is_posted_and_given_to_workers_during_a_pause_runs_when_it_is_over() {
 
 /// Shows P7, E14.
 #[test]
-fn a_loop_that_pauses_already_is_told_so_and_one_that_does_not_want_to_wait_too() {
+fn a_loop_that_pauses_already_is_told_so() {
+    let summary = run(loops(2).setup(0, |event_loop| {
+        let guard = event_loop.pause(PauseScope::Loops).unwrap();
+        let refused = event_loop.pause(PauseScope::Loops).unwrap_err();
+        assert_eq!((refused.status(), refused), (Status::BadState, PauseError::AlreadyPaused));
+        assert_eq!(event_loop.try_pause(PauseScope::Loops).unwrap_err(), PauseError::AlreadyPaused);
+        drop(guard);
+        drop(event_loop.try_pause(PauseScope::Loops).unwrap());
+        shutdown(event_loop);
+    }));
+    assert_eq!(summary.panics(), 0);
+}
+
+/// Shows P7, E14.
+#[test]
+fn a_loop_that_does_not_want_to_wait_for_another_pause_is_told_so() {
+    let (entered, has_entered) = channel();
     let summary = run(loops(2)
-        .setup(0, |event_loop| {
-            let guard = event_loop.pause(PauseScope::Loops).unwrap();
-            let refused = event_loop.pause(PauseScope::Loops).unwrap_err();
-            assert_eq!((refused.status(), refused), (Status::BadState, PauseError::AlreadyPaused));
-            assert_eq!(event_loop.try_pause(PauseScope::Loops).unwrap_err(), PauseError::AlreadyPaused);
-            drop(guard);
-            // From now on both want to, one waiting for the other.
-            let guard = event_loop.pause(PauseScope::Loops).unwrap();
-            drop(guard);
+        .setup(0, move |event_loop| {
+            has_entered.recv_timeout(HANG).unwrap();
+            // Waits for the callback of loop 1, which does not end before it has been refused.
+            drop(event_loop.pause(PauseScope::Loops).unwrap());
             shutdown(event_loop);
         })
-        .setup(1, |event_loop| {
-            // While loop 0 waits for this callback to end, it is loop 0's turn.
+        .setup(1, move |event_loop| {
+            entered.send(()).unwrap();
+            // The first may succeed, as long as loop 0 has not come to its own pause; from then on it is loop 0's turn.
             wait_for("the other loop wants to pause", || match event_loop.try_pause(PauseScope::Loops) {
                 Ok(guard) => {
                     drop(guard);
-                    manager(event_loop).is_shutting_down()
+                    false
                 }
                 Err(refused) => {
                     assert_eq!((refused.status(), refused), (Status::ShouldWait, PauseError::ShouldWait));
@@ -369,6 +392,25 @@ fn a_guard_that_is_never_dropped_ends_with_its_loop() {
     }));
     assert_eq!(summary.panics(), 0);
     assert!(ran.load(Ordering::SeqCst), "the other loop went on when this one had ended");
+}
+
+/// Shows E15, E14.
+#[test]
+fn a_guard_that_is_never_dropped_by_the_last_callback_of_all_ends_with_its_loop() {
+    fn until_refused(event_loop: &EventLoop) {
+        if event_loop.async_run(until_refused).is_err() {
+            // The loop accepts nothing any more, and is running what it has accepted.
+            std::mem::forget(event_loop.pause(PauseScope::LoopsAndWorkers).unwrap());
+        }
+    }
+    let summary = run(loops(2).linger(Duration::from_millis(1)).setup(0, |event_loop| {
+        // On a worker that is halted by the pause, unless it is through before.
+        event_loop.work(Lane::Slow, || wait_for("a yield is wanted", yield_wanted), |_, _| {}).unwrap();
+        until_refused(event_loop);
+        event_loop.work(Lane::Slow, || {}, |_, result| assert_eq!(result, Ok(()))).unwrap();
+        shutdown(event_loop);
+    }));
+    assert_eq!(summary.panics(), 0);
 }
 
 /// Shows P4.

@@ -1,13 +1,12 @@
 //! How a loop ends: the phases after `Running`, step by step. What each accepts is in the header of `event_loop.rs`.
 //!
-//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), rate limiters and
-//!    listeners close, work that
-//!    was not started is dealt with by policy, and the teardown callbacks are posted to the loop itself, with a last
-//!    one behind them that cancels what is pending on the network and starts the time to linger.
+//! 1. A shutdown is asked for: what was to be kept until now is dropped (signal handlers), rate limiters and listeners
+//!    close, work that was not started is dealt with by policy, and the teardown callbacks are posted to the loop itself,
+//!    with a last one behind them that cancels what is pending on the network and starts the time to linger.
 //! 2. The loop drains: until there is nothing to run, no work under way, and no timer or wait left that was armed
 //!    since step 1; or until the time to linger has passed.
 //! 3. The inbox closes, in one step. What was accepted before is run; nothing else is accepted. A pause of this loop's own
-//!    is over.
+//!    is over when nothing is left but to wait.
 //! 4. With all work at its end, the workers are joined and all that users left behind is dropped.
 
 use crate::event_loop::event_loop::{EventLoop, NOBODY, Phase};
@@ -82,7 +81,14 @@ impl EventLoop {
                 self.close_inbox();
                 true
             }
-            Phase::Closing if outstanding == 0 => {
+            Phase::Closing if outstanding > 0 => {
+                if let Some(AtGate { gate, tid }) = &local.at_gate {
+                    // A guard that is still around would keep this loop's own workers from finishing.
+                    gate.end(*tid);
+                }
+                false
+            }
+            Phase::Closing => {
                 local.phase.set(Phase::Ended);
                 true
             }
@@ -101,10 +107,6 @@ impl EventLoop {
         local.summary.borrow_mut().dropped = dropped;
         local.phase.set(Phase::Closing);
         self.reach_net_stage(Stage::End);
-        if let Some(AtGate { gate, tid }) = &local.at_gate {
-            // A guard that is still around would keep this loop's own workers from finishing.
-            gate.end(*tid);
-        }
         *local.last_tasks.borrow_mut() = local.shared.inbox.close();
         local.jobs.borrow_mut().close();
         local.timers.borrow().iter().for_each(|slot| slot.stop(local));
@@ -124,7 +126,10 @@ impl EventLoop {
         let workers = local.work.borrow_mut().take_workers();
         let join = move || workers.for_each(Worker::join);
         match &local.at_gate {
-            Some(AtGate { gate, tid }) => gate.standing(*tid, join),
+            Some(AtGate { gate, tid }) => {
+                gate.end(*tid);
+                gate.standing(*tid, join);
+            }
             None => join(),
         }
         let hooks = local.hooks.borrow_mut().take_all();
