@@ -95,6 +95,8 @@ mod worker;
 #[cfg(all(test, loom))]
 mod loom_pause;
 #[cfg(all(test, loom))]
+mod loom_post;
+#[cfg(all(test, loom))]
 mod loom_timer;
 #[cfg(all(test, loom))]
 mod loom_wake_word;
