@@ -504,15 +504,21 @@ fn messages_whose_panics_panic_when_they_are_dropped_cost_the_thread_nothing() {
     }
 }
 
-/// Leaves the process no room for the stack of a further thread.
-fn refuse_threads() {
+/// Leaves the process no room for the stack of a further thread. `false`: a sanitizer has reserved more than any machine
+/// has, and would need room itself.
+fn refuse_threads() -> bool {
     let pages: u64 = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|text| text.split(' ').next().and_then(|pages| pages.parse().ok()))
         .expect("a number of pages");
     let limit = Some(pages * rustix::param::page_size() as u64 + (1 << 20));
     let rlimit = rustix::process::Rlimit { current: limit, maximum: limit };
+    if pages > 1 << 32 {
+        println!("skipped: address space cannot be limited under a sanitizer");
+        return false;
+    }
     rustix::process::setrlimit(rustix::process::Resource::As, rlimit).expect("a limit may be lowered");
+    true
 }
 
 #[test]
@@ -525,7 +531,9 @@ fn when_the_system_gives_no_thread_the_status_says_no_resources_and_everything_c
         let told = sender.clone();
         target.post_task(move |_| told.send(()).expect("awaited")).expect("accepted");
         within(&receiver, "a task");
-        refuse_threads();
+        if !refuse_threads() {
+            return;
+        }
         let held = Arc::new(());
         let (in_work, in_done) = (Arc::clone(&held), Arc::clone(&held));
         let refused =
