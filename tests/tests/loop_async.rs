@@ -242,11 +242,40 @@ fn callbacks_run_on_the_loop_they_were_posted_to_and_know_it() {
     join(running);
 }
 
+/// Does not compile if one of the types can be sent to another thread: then it is not clear which of the two is meant.
+macro_rules! stay_on_their_thread {
+    ($($type:ty),* $(,)?) => {$({
+        trait Either<A> {
+            fn one() {}
+        }
+        impl<T: ?Sized> Either<()> for T {}
+        struct IsSend;
+        impl<T: ?Sized + Send> Either<IsSend> for T {}
+        <$type as Either<_>>::one();
+    })*};
+}
+
+/// Shows E1, E15, E26.
 #[test]
-fn handles_go_to_any_thread() {
-    fn is_send_and_sync<T: Send + Sync + Clone + 'static>() {}
-    is_send_and_sync::<LoopHandle>();
-    is_send_and_sync::<fuchsine_dispatcher::event_loop::ManagerHandle>();
-    is_send_and_sync::<fuchsine_dispatcher::event_loop::TimerStopper>();
-    is_send_and_sync::<fuchsine_dispatcher::event_loop::WorkHandle>();
+fn handles_go_to_any_thread_and_what_belongs_to_one_loop_goes_nowhere() {
+    use fuchsine_dispatcher::event_loop as loops;
+    fn are_send_and_sync<T: Send + Sync + Clone + std::fmt::Debug + 'static>() {}
+    are_send_and_sync::<LoopHandle>();
+    are_send_and_sync::<loops::ManagerHandle>();
+    are_send_and_sync::<loops::TimerStopper>();
+    are_send_and_sync::<loops::WorkHandle>();
+    are_send_and_sync::<loops::RateLimiter>();
+    are_send_and_sync::<loops::LimitedEvent>();
+    are_send_and_sync::<loops::PauseError>();
+    // Whatever the values are: each stays on its loop.
+    are_send_and_sync::<loops::LoopLocal<Rc<()>>>();
+    stay_on_their_thread!(
+        EventLoop,
+        loops::Job,
+        loops::Timer,
+        loops::Wait,
+        loops::SignalHandler,
+        loops::Hook,
+        loops::PauseGuard,
+    );
 }

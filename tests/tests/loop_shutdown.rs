@@ -217,6 +217,7 @@ fn work_that_is_given_during_the_shutdown_runs_on_a_worker_as_ever() {
         let work = move || {
             assert_ne!(std::thread::current().id(), loop_thread);
             assert!(EventLoop::current().is_none());
+            assert!(yield_wanted(), "the loop is about to end");
             ran.store(true, Ordering::SeqCst);
         };
         assert!(event_loop.work(Lane::Slow, work, |_, result| assert_eq!(result, Ok(()))).is_ok());

@@ -278,7 +278,12 @@ impl EventLoop {
         if worker.is_none() {
             let gate = local.at_gate.as_ref().map(|at| at.gate.clone());
             match Worker::start(format!("{}-{}", local.shared.name, lane.name()), lane, gate) {
-                Ok(started) => *worker = Some(started),
+                Ok(started) => {
+                    if local.is_shutting_down() {
+                        started.hurry();
+                    }
+                    *worker = Some(started);
+                }
                 Err(error) => {
                     tracing::warn!(%error, lane = lane.name(), "could not start a worker");
                     return Err(WorkRefused { status: Status::NoResources, work, done });
