@@ -59,6 +59,11 @@ impl JobTable {
         self.first != NONE
     }
 
+    /// Whether this drain has another job.
+    fn has_next(&self) -> bool {
+        self.slots.get(self.first as usize).is_some_and(|slot| slot.during_drain != self.drain)
+    }
+
     fn begin_drain(&mut self) {
         self.drain = self.drain.wrapping_add(1);
     }
@@ -235,7 +240,8 @@ impl EventLoop {
         }
         jobs.borrow_mut().begin_drain();
         self.before_callbacks();
-        while budget.spend() {
+        // Looked at before the budget, which may read the clock for nothing else.
+        while jobs.borrow().has_next() && budget.spend() {
             let next = jobs.borrow_mut().next();
             let Some((key, callback)) = next else { return };
             let Some(mut callback) = callback else { continue };

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::event_loop::wait_list::{Wait, WaitList};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::sys::Readiness;
 use crate::sys::sim::Object;
@@ -14,6 +15,9 @@ use crate::sys::sim::Object;
 #[derive(Default)]
 pub(crate) struct SimWaits {
     table: Mutex<Table>,
+    /// How many objects are to be looked at. Written under the table's lock; read without it, as a reactor over the
+    /// operating system asks in every poll, and never has any.
+    to_look_at: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -47,6 +51,11 @@ impl SimWaits {
         let entry = table.objects.entry(id);
         entry.or_insert_with(|| Entry { object, waits: WaitList::default(), is_queued: false }).waits.add(wait);
         table.look_again(id);
+        self.publish(&table);
+    }
+
+    fn publish(&self, table: &Table) {
+        self.to_look_at.store(table.to_look_at.len(), Ordering::Relaxed);
     }
 
     /// Disarms a wait, if it is still armed.
@@ -57,12 +66,16 @@ impl SimWaits {
 
     /// An object has changed. Answers whether anybody waits on it.
     pub(crate) fn changed(&self, object: u64) -> bool {
-        self.table.lock().look_again(object)
+        let mut table = self.table.lock();
+        let watched = table.look_again(object);
+        self.publish(&table);
+        watched
     }
 
     /// Whether there is something to look at.
     pub(crate) fn is_pending(&self) -> bool {
-        !self.table.lock().to_look_at.is_empty()
+        // Relaxed: whoever adds one wakes the reactor besides.
+        self.to_look_at.load(Ordering::Relaxed) > 0
     }
 
     /// Looks at all objects that asked for it and gives each wait that is over to `each`, which only puts it aside.
@@ -87,6 +100,7 @@ impl SimWaits {
     fn next(&self) -> Option<Arc<Object>> {
         let mut table = self.table.lock();
         let id = table.to_look_at.pop_front()?;
+        self.publish(&table);
         let entry = table.objects.get_mut(&id)?;
         entry.is_queued = false;
         Some(entry.object.clone())
