@@ -186,7 +186,7 @@ impl LoopManagerBuilder {
         }
         let mut seeds = Vec::with_capacity(count);
         for tid in 0..count {
-            let reactor = Reactor::new(Clock::real())?;
+            let reactor = Reactor::of_one_loop(Clock::real())?;
             let parker = Arc::new(ReactorParker::new(reactor.clone()));
             let mut seed = LoopSeed::new(&format!("{}-{tid}", self.name), Some(tid as u32), reactor, parker);
             seed.policy = self.policy.clone();

@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::event_loop::fd_waits::{FdWaits, LOST};
 use crate::event_loop::sim_waits::SimWaits;
 use crate::event_loop::source::{Interest, Readiness, Source, SourceId, WaitRefused};
-use crate::event_loop::timers::{Alarmed, TimerId, Timers};
+use crate::event_loop::timers::{Alarmed, Sharing, TimerId, Timers};
 use crate::event_loop::wait_list::Wait;
 use crate::event_loop::wake_word::{Sleep, Wake, WakeWord};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -123,11 +123,23 @@ struct AlarmState {
 const COMPUTING: u64 = u64::MAX;
 
 impl Reactor {
-    /// A reactor over the operating system.
+    /// A reactor over the operating system, for the threads of a pool.
     ///
     /// # Errors
     /// When the operating system gives no further descriptor.
     pub(crate) fn new(clock: Clock) -> io::Result<Arc<Reactor>> {
+        Self::over_kernel(clock, Sharing::Pool)
+    }
+
+    /// A reactor over the operating system, for one loop.
+    ///
+    /// # Errors
+    /// When the operating system gives no further descriptor.
+    pub(crate) fn of_one_loop(clock: Clock) -> io::Result<Arc<Reactor>> {
+        Self::over_kernel(clock, Sharing::OneLoop)
+    }
+
+    fn over_kernel(clock: Clock, sharing: Sharing) -> io::Result<Arc<Reactor>> {
         let (poller, registrar, waker, alarm) = Poller::new()?;
         let kernel = Kernel {
             fd_waits: FdWaits::new(registrar),
@@ -136,17 +148,17 @@ impl Reactor {
             alarm: Mutex::new(AlarmState { alarm, set_to: Instant::INFINITE }),
             alarm_hint: AtomicU64::new(COMPUTING),
         };
-        Ok(Self::with(clock, Some(poller), Some(kernel)))
+        Ok(Self::with(clock, sharing, Some(poller), Some(kernel)))
     }
 
     /// A reactor without any kernel object: nothing but what lives in memory can be waited on.
     pub(crate) fn simulated(clock: Clock) -> Arc<Reactor> {
-        Self::with(clock, None, None)
+        Self::with(clock, Sharing::Pool, None, None)
     }
 
-    fn with(clock: Clock, poller: Option<Poller>, kernel: Option<Kernel>) -> Arc<Reactor> {
+    fn with(clock: Clock, sharing: Sharing, poller: Option<Poller>, kernel: Option<Kernel>) -> Arc<Reactor> {
         Arc::new_cyclic(|this| Reactor {
-            timers: Timers::new(clock.now()),
+            timers: Timers::new(clock.now(), sharing),
             clock,
             sim_waits: SimWaits::default(),
             next_serial: AtomicU64::new(0),

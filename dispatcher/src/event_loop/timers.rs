@@ -1,7 +1,7 @@
 //! `Timers`: a timer wheel that many threads share.
 //!
-//! It is cut into shards by deadline. So threads that arm rarely meet at a lock, and equal deadlines, which must fire
-//! in the order of arming, always meet in the same shard.
+//! If many threads share it, it is cut into shards by deadline. So threads that arm rarely meet at a lock, and equal
+//! deadlines, which must fire in the order of arming, always meet in the same shard.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -10,9 +10,24 @@ use crate::time::Instant;
 use crate::event_loop::reactor::EventTarget;
 use crate::event_loop::timer_wheel::{TimerKey, TimerWheel};
 
-/// A power of two, so that the upper bits of a hash name a shard.
-const SHARD_BITS: u32 = 3;
-const SHARDS: usize = 1 << SHARD_BITS;
+/// Who arms timers of a reactor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// The threads of a pool.
+    Pool,
+    /// Little but one loop, which keeps its own timers elsewhere: visiting many shards before each sleep would be in vain.
+    OneLoop,
+}
+
+impl Sharing {
+    /// How many upper bits of a hash name a shard.
+    const fn shard_bits(self) -> u32 {
+        match self {
+            Sharing::Pool => 3,
+            Sharing::OneLoop => 0,
+        }
+    }
+}
 
 /// Names an armed timer of one reactor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,7 +43,8 @@ pub(crate) struct Alarmed {
 }
 
 pub(crate) struct Timers {
-    shards: [Shard; SHARDS],
+    shards: Box<[Shard]>,
+    shard_bits: u32,
 }
 
 /// On cache lines of its own, so that threads in different shards do not disturb each other.
@@ -46,14 +62,16 @@ impl Shard {
 }
 
 impl Timers {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant, sharing: Sharing) -> Self {
         let shard = |_| Shard { wheel: Mutex::new(TimerWheel::new(now)), next: AtomicU64::new(u64::MAX) };
-        Timers { shards: std::array::from_fn(shard) }
+        let shard_bits = sharing.shard_bits();
+        Timers { shards: (0..1 << shard_bits).map(shard).collect(), shard_bits }
     }
 
     pub(crate) fn arm(&self, deadline: Instant, alarmed: Alarmed) -> TimerId {
         // Fibonacci hashing: deadlines a round number apart still spread over all shards.
-        let shard = (deadline.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SHARD_BITS)) as u8;
+        let hash = deadline.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shard = hash.checked_shr(64 - self.shard_bits).unwrap_or(0) as u8;
         let at = &self.shards[usize::from(shard)];
         let mut wheel = at.wheel.lock();
         let key = wheel.arm(deadline, alarmed);
@@ -79,7 +97,7 @@ impl Timers {
     /// Takes out all that is due at `now`, ordered by deadline, and by arming for equal deadlines. May miss what
     /// another thread is arming at this moment.
     pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<(Instant, Alarmed)>) {
-        for shard in &self.shards {
+        for shard in &*self.shards {
             if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {
                 let mut wheel = shard.wheel.lock();
                 wheel.advance(now, |deadline, alarmed| due.push((deadline, alarmed)));
