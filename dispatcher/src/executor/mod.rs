@@ -9,6 +9,7 @@ mod read;
 mod ready;
 mod sleep;
 mod spawn;
+mod told;
 
 pub use join::{JoinError, JoinHandle};
 pub use read::ChannelRead;

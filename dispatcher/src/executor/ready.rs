@@ -5,17 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use super::told::Told;
 use crate::event_loop::{Source, Waitable};
 use crate::runtime::{WaitHandle, current};
 use crate::status::Status;
-use crate::sync::{Arc, Mutex};
 use crate::sys::{Interest, Readiness};
-
-#[derive(Default)]
-struct Shared {
-    outcome: Option<Result<Readiness, Status>>,
-    waker: Option<Waker>,
-}
 
 /// Becomes ready with what a source is ready for. Made by [`ready`].
 ///
@@ -25,7 +19,7 @@ struct Shared {
 pub struct Ready<'a> {
     source: Source<'a>,
     interest: Interest,
-    armed: Option<(Arc<Mutex<Shared>>, WaitHandle)>,
+    armed: Option<(Told<Result<Readiness, Status>>, WaitHandle)>,
 }
 
 /// Waits until `source` is ready for `interest`.
@@ -41,19 +35,11 @@ pub fn ready(source: &impl Waitable, interest: Interest) -> Ready<'_> {
 impl Ready<'_> {
     fn arm(&mut self, waker: &Waker) -> Result<(), Status> {
         let dispatcher = current().ok_or(Status::BadState)?;
-        let shared = Arc::new(Mutex::new(Shared { outcome: None, waker: Some(waker.clone()) }));
-        let told = Arc::clone(&shared);
-        let wait = dispatcher.begin_wait_on(self.source.clone(), self.interest, move |outcome| {
-            let waker = {
-                let mut shared = told.lock();
-                shared.outcome = Some(outcome);
-                shared.waker.take()
-            };
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        })?;
-        self.armed = Some((shared, wait));
+        let told = Told::new(waker);
+        let telling = told.clone();
+        let wait =
+            dispatcher.begin_wait_on(self.source.clone(), self.interest, move |outcome| telling.tell(outcome))?;
+        self.armed = Some((told, wait));
         Ok(())
     }
 }
@@ -68,18 +54,8 @@ impl Future for Ready<'_> {
                 Err(status) => Poll::Ready(Err(status)),
             };
         }
-        let Some((shared, _)) = &self.armed else { return Poll::Pending };
-        // A waker is user code: it is cloned and dropped without the lock.
-        let waker = cx.waker().clone();
-        let mut shared = shared.lock();
-        let Some(outcome) = shared.outcome else {
-            let replaced = shared.waker.replace(waker);
-            drop(shared);
-            drop(replaced);
-            return Poll::Pending;
-        };
-        drop(shared);
-        Poll::Ready(outcome)
+        let Some((told, _)) = &self.armed else { return Poll::Pending };
+        told.poll(cx)
     }
 }
 

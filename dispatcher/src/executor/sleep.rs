@@ -6,16 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use super::told::Told;
 use crate::runtime::{TaskHandle, current};
 use crate::status::{Canceled, Status};
-use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
-
-#[derive(Default)]
-struct Shared {
-    outcome: Option<Result<(), Canceled>>,
-    waker: Option<Waker>,
-}
 
 enum When {
     After(Duration),
@@ -29,7 +23,7 @@ enum When {
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     when: When,
-    armed: Option<(Arc<Mutex<Shared>>, TaskHandle)>,
+    armed: Option<(Told<Result<(), Canceled>>, TaskHandle)>,
 }
 
 /// Waits for `duration`, counted from the first poll, by the clock of the runtime.
@@ -62,19 +56,10 @@ impl Sleep {
             When::After(duration) => dispatcher.now() + duration,
             When::At(deadline) => deadline,
         };
-        let shared = Arc::new(Mutex::new(Shared { outcome: None, waker: Some(waker.clone()) }));
-        let told = Arc::clone(&shared);
-        let timer = dispatcher.post_at(deadline, move |outcome| {
-            let waker = {
-                let mut shared = told.lock();
-                shared.outcome = Some(outcome);
-                shared.waker.take()
-            };
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        })?;
-        self.armed = Some((shared, timer));
+        let told = Told::new(waker);
+        let telling = told.clone();
+        let timer = dispatcher.post_at(deadline, move |outcome| telling.tell(outcome))?;
+        self.armed = Some((told, timer));
         Ok(())
     }
 }
@@ -96,18 +81,8 @@ impl Future for Sleep {
                 Err(status) => Poll::Ready(Err(status)),
             };
         }
-        let Some((shared, _)) = &self.armed else { return Poll::Pending };
-        // A waker is user code: it is cloned and dropped without the lock.
-        let waker = cx.waker().clone();
-        let mut shared = shared.lock();
-        let Some(outcome) = shared.outcome else {
-            let replaced = shared.waker.replace(waker);
-            drop(shared);
-            drop(replaced);
-            return Poll::Pending;
-        };
-        drop(shared);
-        Poll::Ready(outcome.map_err(Status::from))
+        let Some((told, _)) = &self.armed else { return Poll::Pending };
+        told.poll(cx).map(|outcome| outcome.map_err(Status::from))
     }
 }
 
