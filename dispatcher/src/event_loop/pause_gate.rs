@@ -202,6 +202,7 @@ impl<W: Halt> PauseGate<W> {
     /// The loop has ended: it runs nothing any more and is counted no more.
     pub(crate) fn leave(&self, tid: u32) {
         let mut state = self.state.lock();
+        // A pause of its own has ended by now, unless the loop's thread unwinds.
         self.resume(&mut state, tid);
         state.loops[tid as usize] = LoopState::Gone;
         drop(state);
