@@ -6,7 +6,8 @@
 //!
 //! 1. [`begin`](Supervisor::begin) gives every driver without a bind rule a node of its own below the root.
 //! 2. A node is *offered* when the driver that added it has started: the first rule of the manifest that matches binds
-//!    a new instance to it. One node carries one driver; one rule may be bound to many nodes.
+//!    a new instance to it. One node carries one driver; one rule may be bound to many nodes, but not to more than
+//!    [`MAX_STACKED`] on top of each other: a driver whose rule matches what it adds itself would never end.
 //! 3. A removal marks the whole subtree, then drivers stop from the leaves up (`node::removal`), siblings side by side,
 //!    the newest first.
 //! 4. A driver that fails is taken down children first, and its node is quarantined: kept, but offered to nobody.
@@ -23,6 +24,10 @@ use std::collections::BTreeMap;
 
 use crate::life_cycle::{InstanceId, LifeCycle, Next, Phase, Refused};
 use crate::node::{AddError, BindRule, Binding, DriverPresence, Duty, NodeId, NodeTree, Properties};
+
+/// How many nodes between the root and a node may carry drivers of one rule. Nobody stacks a driver on itself so often
+/// on purpose.
+const MAX_STACKED: usize = 16;
 
 /// One driver of the manifest, as far as matching is concerned. Known by its index.
 #[derive(Debug, Clone)]
@@ -336,9 +341,34 @@ impl Supervisor {
         if !parent_runs || node.binding != Binding::Unbound || node.removal.is_leaving() {
             return;
         }
-        if let Some(rule) = self.rules.iter().position(|rule| rule.bind.matches(&node.properties)) {
+        let Some(rule) = self.rules.iter().position(|rule| rule.bind.matches(&node.properties)) else { return };
+        let above = self.drivers_above(id);
+        if above.iter().filter(|instance| instance.rule == rule).count() < MAX_STACKED {
             self.bind(id, rule);
+            return;
         }
+        let Some(Binding::Bound(adder)) = node.parent.and_then(|parent| self.tree.get(parent)).map(|node| node.binding)
+        else {
+            return;
+        };
+        let reason = format!(
+            "`{name}` would be bound once more below itself, where it runs {MAX_STACKED} times already; make its `bind` \
+             match the nodes of other drivers only",
+            name = self.rules[rule].name
+        );
+        self.ended(adder, reason);
+    }
+
+    /// The instances bound to the nodes above this one.
+    fn drivers_above(&self, id: NodeId) -> Vec<&Instance> {
+        let parent_of = |id: NodeId| self.tree.get(id).and_then(|node| node.parent);
+        let above = std::iter::successors(parent_of(id), |&id| parent_of(id));
+        above
+            .filter_map(|id| match self.tree.get(id)?.binding {
+                Binding::Bound(instance) => self.instances.get(&instance),
+                Binding::Unbound | Binding::Quarantined => None,
+            })
+            .collect()
     }
 
     fn check_node_of(&mut self, id: InstanceId) {

@@ -242,6 +242,32 @@ fn a_driver_that_goes_adds_no_children() {
 }
 
 #[test]
+fn a_driver_that_matches_what_it_adds_itself_is_told_so_and_ends() {
+    let mut host = Supervisor::new(vec![rule("disk", &[]), rule("layer", &[("protocol", "block")])]);
+    host.begin();
+    host.add_child(DISK, "block", block()).unwrap();
+    host.started(DISK).unwrap();
+    for layer in (1..).map(InstanceId) {
+        if host.take_actions().iter().any(|action| matches!(action, Action::Failed(..) | Action::AllStarted)) {
+            panic!("{layer:?} was not started");
+        }
+        host.add_child(layer, "block", block()).unwrap();
+        if layer == InstanceId(MAX_STACKED as u64) {
+            host.started(layer).unwrap();
+            let actions = host.take_actions();
+            let [Action::Failed(failed, Failure::Ended(why)), Action::Stopping, rest @ ..] = &actions[..] else {
+                panic!("{actions:?}");
+            };
+            assert_eq!(*failed, layer);
+            assert!(why.starts_with("`layer` would be bound once more below itself"), "{why}");
+            assert_eq!(rest.last(), Some(&Action::PrepareStop(layer)), "{rest:?}");
+            return;
+        }
+        host.started(layer).unwrap();
+    }
+}
+
+#[test]
 fn a_host_without_drivers_has_started_at_once_and_goes_at_once() {
     let mut host = Supervisor::new(Vec::new());
     host.begin();
