@@ -26,7 +26,8 @@ impl Node {
         self.context.node_name()
     }
 
-    /// Its properties, in the order in which they were given.
+    /// Its properties, in the order in which they were given; then, unless they were given too, `parent`, the name in the
+    /// manifest of the driver that added it, and `name`.
     pub fn properties(&self) -> Vec<(String, String)> {
         self.context.node_properties()
     }

@@ -201,8 +201,8 @@ impl Shared {
         state.performing = false;
         let waiting = state.newly_waiting();
         drop(state);
-        for (driver, rule) in waiting {
-            tracing::warn!(driver, "waits for a node with {rule}; there is none yet");
+        for (driver, message) in waiting {
+            tracing::warn!(driver, "{message}");
         }
         result
     }
@@ -310,8 +310,17 @@ impl State {
         let waiting = supervisor.waiting_for_a_node().into_iter();
         waiting
             .filter(|rule| told_waiting.insert(rule.name.clone()))
-            .map(|rule| (rule.name.clone(), rule.bind.to_string()))
+            .map(|rule| (rule.name.clone(), waits_for(rule, &supervisor.bound_where_it_matches(rule))))
             .collect()
+    }
+}
+
+/// What is told about a driver that waits for a node, given the drivers on those that it would have taken.
+fn waits_for(rule: &Rule, taken_by: &[&str]) -> String {
+    let wanted = format!("waits for a node with {}", rule.bind);
+    match taken_by {
+        [] => format!("{wanted}; there is none yet"),
+        _ => format!("{wanted}; one node carries one driver, and `{}` is there already", taken_by.join("`, `")),
     }
 }
 

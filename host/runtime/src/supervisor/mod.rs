@@ -154,6 +154,18 @@ impl Supervisor {
         self.rules.iter().enumerate().filter(idle).map(|(_, rule)| rule).collect()
     }
 
+    /// The drivers that are bound to nodes which this rule matches, each once.
+    pub(crate) fn bound_where_it_matches(&self, rule: &Rule) -> Vec<&str> {
+        let nodes = self.tree.subtree(self.tree.root()).into_iter().filter_map(|id| self.tree.get(id));
+        let mut names = Vec::new();
+        for node in nodes.filter(|node| rule.bind.matches(&node.properties)) {
+            let Binding::Bound(instance) = node.binding else { continue };
+            let name = self.instances.get(&instance).map(|instance| self.rules[instance.rule].name.as_str());
+            names.extend(name.filter(|name| !names.contains(name)));
+        }
+        names
+    }
+
     /// The drivers of the manifest of which no instance has ever started.
     pub(crate) fn not_started(&self) -> impl Iterator<Item = &str> {
         let missing = self.rules.iter().zip(&self.started).filter(|(_, started)| !**started);
@@ -239,12 +251,19 @@ impl Supervisor {
 
     // Events about nodes, and about the host.
 
-    /// Adds a child to the node that the instance is bound to, and offers it if its parent has started.
-    pub(crate) fn add_child(&mut self, id: InstanceId, name: &str, properties: Properties) -> Result<NodeId, AddError> {
+    /// Adds a child to the node that the instance is bound to, and offers it if its parent has started. The property
+    /// `parent` is the name of the instance in the manifest, unless another value is given for it.
+    pub(crate) fn add_child(
+        &mut self,
+        id: InstanceId,
+        name: &str,
+        mut properties: Properties,
+    ) -> Result<NodeId, AddError> {
         let instance = self.instances.get(&id).ok_or(AddError::ParentLeaving)?;
         if !matches!(instance.life.phase(), Phase::Starting | Phase::Running) {
             return Err(AddError::ParentLeaving);
         }
+        properties.add_default("parent", &self.rules[instance.rule].name);
         let node = self.tree.add(instance.node, name, properties)?;
         self.offer(node);
         Ok(node)

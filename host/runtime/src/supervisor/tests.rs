@@ -268,6 +268,32 @@ fn a_driver_that_matches_what_it_adds_itself_is_told_so_and_ends() {
 }
 
 #[test]
+fn a_node_is_known_by_the_driver_that_added_it() {
+    let mut host = Supervisor::new(vec![
+        rule("left", &[]),
+        rule("right", &[]),
+        rule("one", &[("protocol", "block"), ("parent", "right")]),
+        rule("other", &[("protocol", "block"), ("parent", "left")]),
+    ]);
+    host.begin();
+    let (left, right) = (InstanceId(0), InstanceId(1));
+    let of_left = host.add_child(left, "block", block()).unwrap();
+    let of_right = host.add_child(right, "block", block()).unwrap();
+    host.take_actions();
+    host.started(left).unwrap();
+    assert!(matches!(host.take_actions()[..], [Action::Start { rule: 3, node, .. }] if node == of_left));
+    host.started(right).unwrap();
+    assert!(matches!(host.take_actions()[..], [Action::Start { rule: 2, node, .. }] if node == of_right));
+}
+
+#[test]
+fn who_waits_for_a_node_that_another_driver_has_is_not_told_that_there_is_none() {
+    let (host, _) = running();
+    assert_eq!(host.bound_where_it_matches(&rule("late", &[("protocol", "block")])), ["nbd"]);
+    assert_eq!(host.bound_where_it_matches(&rule("late", &[("protocol", "serial")])), [""; 0]);
+}
+
+#[test]
 fn a_host_without_drivers_has_started_at_once_and_goes_at_once() {
     let mut host = Supervisor::new(Vec::new());
     host.begin();
