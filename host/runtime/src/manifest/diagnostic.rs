@@ -2,7 +2,13 @@
 
 use std::fmt;
 
-use super::source::Place;
+use super::source::{Line, Place};
+
+/// So many mistakes of one text are told. Whoever has more made the first of them again and again.
+const MAX_TOLD: usize = 100;
+
+/// So many characters of a line are shown.
+const MAX_SHOWN: usize = 160;
 
 /// One thing that is wrong with a configuration.
 ///
@@ -54,16 +60,42 @@ impl Diagnostic {
             return out;
         };
         let line = place.excerpt();
-        let number = line.number.to_string();
+        let (number, shown) = (line.number.to_string(), Shown::of(&line));
         let margin = " ".repeat(number.len());
         // Tabs stay tabs in front of the marks, so that those stand below what they mark whatever a tab's width is.
-        let indent: String = line.text.chars().take(line.before).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        out.push_str(&format!("\n{margin}--> {place}\n{margin} |\n{number} | {}", line.text));
-        out.push_str(&format!("\n{margin} | {indent}{}", "^".repeat(line.marked)));
+        let indent: String =
+            shown.text.chars().take(shown.before).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        out.push_str(&format!("\n{margin}--> {place}\n{margin} |\n{number} | {}", shown.text));
+        out.push_str(&format!("\n{margin} | {indent}{}", "^".repeat(shown.marked)));
         for help in &self.help {
             out.push_str(&format!("\n{margin} = help: {help}"));
         }
         out
+    }
+}
+
+/// What is shown of a line: all of it, or the part around the place if it is long.
+struct Shown {
+    text: String,
+    before: usize,
+    marked: usize,
+}
+
+impl Shown {
+    fn of(line: &Line<'_>) -> Shown {
+        let length = line.text.chars().count();
+        if length <= MAX_SHOWN {
+            return Shown { text: line.text.to_owned(), before: line.before, marked: line.marked };
+        }
+        let first = line.before.saturating_sub(MAX_SHOWN / 2);
+        let (left, right) = (if first > 0 { "…" } else { "" }, if first + MAX_SHOWN < length { "…" } else { "" });
+        let part: String = line.text.chars().skip(first).take(MAX_SHOWN).collect();
+        let before = line.before - first;
+        Shown {
+            text: format!("{left}{part}{right}"),
+            before: before + left.chars().count(),
+            marked: line.marked.min(MAX_SHOWN - before),
+        }
     }
 }
 
@@ -76,14 +108,23 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Everything that is wrong with a configuration, in the order of its text; never empty.
+/// What is wrong with a configuration, in the order of its text; never empty. Of a text with very many mistakes, the first
+/// hundred and how many more there are.
 #[derive(Debug, Clone)]
 pub struct ManifestError(Vec<Diagnostic>);
 
 impl ManifestError {
     /// `Ok(value)` if nothing was found, else the error.
-    pub(crate) fn unless_empty<T>(diagnostics: Vec<Diagnostic>, value: T) -> Result<T, ManifestError> {
-        if diagnostics.is_empty() { Ok(value) } else { Err(ManifestError(diagnostics)) }
+    pub(crate) fn unless_empty<T>(mut diagnostics: Vec<Diagnostic>, value: T) -> Result<T, ManifestError> {
+        if diagnostics.is_empty() {
+            return Ok(value);
+        }
+        let more = diagnostics.len().saturating_sub(MAX_TOLD);
+        if more > 0 {
+            diagnostics.truncate(MAX_TOLD);
+            diagnostics.push(Diagnostic::general(format!("there are {more} more mistakes")));
+        }
+        Err(ManifestError(diagnostics))
     }
 
     /// The diagnostics.

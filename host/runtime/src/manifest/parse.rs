@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::SocketAddrV6;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::diagnostic::{Diagnostic, ManifestError};
 use super::source::{Place, Source};
 use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
 use super::suggest::{did_you_mean, list};
+use crate::node::NodeTree;
 
 /// A manifest is written by hand; what is larger is something else, given by mistake.
 const MAX_BYTES: u64 = 1 << 20;
@@ -29,6 +31,7 @@ const DRIVER_KEYS: &[&str] = &["driver", "bind", "config"];
 const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
 
+const MAX_NAME: usize = NodeTree::MAX_NAME;
 const MAX_THREADS: i64 = 1024;
 const MAX_STOP_TIMEOUT_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -62,7 +65,7 @@ impl Manifest {
             return Err(syntax_error(&source, &syntax));
         }
         let manifest = reader.manifest(root.get_ref());
-        reader.diagnostics.sort_by_key(|diagnostic| diagnostic.place().map(|place| (place.line(), place.column())));
+        reader.diagnostics.sort_by_key(|diagnostic| diagnostic.place().map(Place::start));
         ManifestError::unless_empty(reader.diagnostics, manifest)
     }
 }
@@ -145,7 +148,10 @@ impl Reader {
         let name = key.get_ref().as_ref();
         let name_place = self.source.place(key.span());
         if !is_name(name) {
-            let message = format!("`{name}` cannot name a driver: letters, digits, `-` and `_` are allowed");
+            let message = match name.len() {
+                0..=MAX_NAME => format!("`{name}` cannot name a driver: letters, digits, `-` and `_` are allowed"),
+                length => format!("the name of a driver may have {MAX_NAME} characters, and this has {length}"),
+            };
             self.diagnostics.push(Diagnostic::at(name_place, message));
             return None;
         }
@@ -292,9 +298,10 @@ fn in_text_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<Entry<'a, 'i>> {
     entries
 }
 
-/// Whether `name` may name a driver: it must be possible to say it in `--set NAME.KEY=VALUE`.
+/// Whether `name` may name a driver: it must be possible to say it in `--set NAME.KEY=VALUE`, and to give a node that
+/// name.
 pub(crate) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
 pub(crate) fn article(noun: &str) -> &'static str {
@@ -341,6 +348,11 @@ pub(crate) fn to_json(value: &Spanned<DeValue<'_>>) -> Result<serde_json::Value,
     })
 }
 
+/// Whether this begins with an address such as `[::1]:10809`, whose bracket is not that of an array.
+fn is_address(text: &str) -> bool {
+    text.split(',').next().is_some_and(|first| first.trim().parse::<SocketAddrV6>().is_ok())
+}
+
 /// Where a `--set` argument's own text is a setting.
 pub(crate) fn override_setting(source: &Source, key: Range<usize>, value: Range<usize>) -> Result<Setting, Diagnostic> {
     let place = |span: Range<usize>| -> Place { source.place(span) };
@@ -355,7 +367,7 @@ pub(crate) fn override_setting(source: &Source, key: Range<usize>, value: Range<
     match DeValue::parse(text) {
         Ok(parsed) => to_json(&parsed).map(setting).map_err(|(span, why)| Diagnostic::at(shifted(span), why)),
         // What begins like a TOML value was meant as one, so its mistake is worth telling; the rest is a bare string.
-        Err(error) if text.starts_with(['"', '\'', '[', '{']) => {
+        Err(error) if text.starts_with(['"', '\'', '[', '{']) && !is_address(text) => {
             let message = format!("this is no TOML value: {}", error.message().trim_end());
             Err(Diagnostic::at(shifted(error.span().unwrap_or(0..text.len())), message))
         }

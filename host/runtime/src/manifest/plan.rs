@@ -83,7 +83,7 @@ impl Manifest {
         }
         // Those of `--set` come last: they stand at the end of the command line.
         diagnostics.sort_by_key(|diagnostic: &Diagnostic| {
-            diagnostic.place().map(|place| (place.source().is_override(), place.line(), place.column()))
+            diagnostic.place().map(|place| (place.source().is_override(), place.start()))
         });
         let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers };
         ManifestError::unless_empty(diagnostics, plan)

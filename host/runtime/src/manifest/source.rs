@@ -114,6 +114,11 @@ impl Place {
         self.excerpt().before + 1
     }
 
+    /// Where it begins, in bytes: what places of one source are sorted by.
+    pub(crate) fn start(&self) -> usize {
+        self.span.start
+    }
+
     pub(crate) fn excerpt(&self) -> Line<'_> {
         let text = self.source.text();
         let start = floor_char_boundary(text, self.span.start);

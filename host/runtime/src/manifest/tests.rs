@@ -119,6 +119,37 @@ host.toml:15:10: `config` must be a table, and this is a string"
 }
 
 #[test]
+fn of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() {
+    let text: String = (0..40_000).map(|n| format!("k{n}=1\n")).collect();
+    let error = parse(&text).expect_err("every line is a mistake");
+    assert_eq!(error.diagnostics().len(), 101);
+    let told = error.to_string();
+    assert!(told.starts_with("host.toml:1:1: unknown key `k0` in the manifest\nhost.toml:2:1: "), "{told}");
+    assert!(told.ends_with("\nthere are 39900 more mistakes"), "{told}");
+}
+
+#[test]
+fn of_a_long_line_the_part_around_the_mistake_is_shown() {
+    let long = "x".repeat(100_000);
+    let shown = rendered(&format!("[drivers.disk]\nconfig = {{ image = \"{long}\" }}, {long}\n"));
+    let lines: Vec<_> = shown.lines().collect();
+    let (text, marks) = (lines[3], lines[4]);
+    assert!(text.starts_with("2 | …xxx") && text.ends_with("xxx…"), "{text}");
+    assert_eq!(text.chars().count(), "2 | …".chars().count() + 160 + 1, "{text}");
+    let at = marks.find('^').expect("the place is marked");
+    assert_eq!(text.chars().nth(at), Some(','), "{shown}");
+    assert!(marks.len() <= text.chars().count(), "{shown}");
+}
+
+#[test]
+fn a_name_that_no_node_could_have_is_a_mistake() {
+    let name = "n".repeat(64);
+    assert!(parse(&format!("[drivers.{name}]\ndriver = \"ramdisk\"\n")).is_ok());
+    let long = mistakes(&format!("[drivers.{name}n]\ndriver = \"ramdisk\"\n"));
+    assert_eq!(long, "host.toml:1:10: the name of a driver may have 64 characters, and this has 65");
+}
+
+#[test]
 fn a_syntax_error_names_its_line() {
     assert_eq!(
         rendered("[drivers.disk]\nconfig = { size = \n"),
@@ -188,6 +219,16 @@ fn a_setting_takes_toml_values_and_bare_strings() {
     assert_eq!(value(0, "size"), "2MiB", "the later one wins");
     assert_eq!(value(0, "flag"), true);
     assert_eq!(value(0, "list"), serde_json::json!([1, 2]));
+}
+
+#[test]
+fn an_address_in_brackets_is_a_bare_string_and_no_array() {
+    for text in ["[::1]:0", "[::1]:10809,unix:/run/disk.sock", "[fe80::1%2]:7, 127.0.0.1:7"] {
+        let mut manifest = Manifest::built_in();
+        manifest.set([format!("nbd.listen={text}")]).unwrap();
+        assert_eq!(manifest.drivers[1].config["listen"].value, text);
+    }
+    assert!(refused("nbd.listen=[::1]").starts_with("error: this is no TOML value: "));
 }
 
 #[test]
