@@ -106,6 +106,17 @@ fn drivers_lists_what_is_built_in() {
 }
 
 #[test]
+fn a_listing_that_finds_no_room_exits_with_1_and_says_so() {
+    for arguments in [&["drivers"][..], &["drivers", "--json"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
+        let output = bare_command().args(arguments).stdout(full).output().expect("the command runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(DRIVER_FAILED), "{told}");
+        assert!(told.starts_with("error: cannot write on the standard output: "), "{told}");
+    }
+}
+
+#[test]
 fn a_good_manifest_passes_the_check_and_nothing_is_started() {
     let manifest = ManifestFile::new(&GOOD.replace("127.0.0.1:0", "256.0.0.1:0").replace("256.0.0.1", "127.0.0.1"));
     manifest.run("check", &[]).expect_success();

@@ -14,8 +14,7 @@ pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
     match prepare(Some(&options.manifest), &options.settings) {
         Ok((plan, _)) => {
             let names: Vec<_> = plan.drivers().iter().map(|driver| driver.name()).collect();
-            output::write(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")));
-            Exit::Done
+            output::finish(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")))
         }
         Err(error) => {
             logging::report(&error, log);

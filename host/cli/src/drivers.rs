@@ -14,8 +14,7 @@ const SCHEMA: u32 = 1;
 /// Writes the list on standard output.
 pub(crate) fn list(options: &DriversOptions) -> Exit {
     let registry = built_in::registry();
-    output::write(&if options.json { as_json(&registry) } else { as_text(&registry) });
-    Exit::Done
+    output::finish(&if options.json { as_json(&registry) } else { as_text(&registry) })
 }
 
 fn as_text(registry: &Registry) -> String {

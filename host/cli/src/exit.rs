@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
-    DriverFailed = 1,
+    Failed = 1,
     ConfigInvalid = 4,
     StopDeadlinePassed = 6,
 }

@@ -1,12 +1,30 @@
 //! Standard output. Whoever reads it may be gone, which is no reason to fail: a host goes on serving, and a listing has
-//! said what anybody wanted to hear.
+//! said what anybody wanted to hear. A full disk is one: somebody counts on what was to be written.
 
 use std::io::{self, Write};
 
+use crate::exit::Exit;
+
 /// Writes text on standard output, at once.
-pub(crate) fn write(text: &str) {
+///
+/// # Errors
+/// Why it is not all there, although somebody may still want it.
+pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    if let Err(error) = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        tracing::debug!(%error, "nobody reads the standard output");
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Writes the whole output of a command.
+pub(crate) fn finish(text: &str) -> Exit {
+    match write(text) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            // A closed standard error leaves nobody to tell.
+            let _ = writeln!(io::stderr(), "error: cannot write on the standard output: {error}");
+            Exit::Failed
+        }
     }
 }

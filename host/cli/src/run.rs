@@ -25,7 +25,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
         Ok(signals) => signals,
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
-            return Exit::DriverFailed;
+            return Exit::Failed;
         }
     };
     let stop_timeout = plan.stop_timeout();
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
         Ok(host) => host,
         Err(error) => {
             tracing::error!("{error}");
-            return Exit::DriverFailed;
+            return Exit::Failed;
         }
     };
     host.start();
@@ -55,7 +55,7 @@ fn end(host: &Host, timeout: Duration) -> Exit {
             tell(&summary);
             let stop_ms = milliseconds(summary.took());
             tracing::info!(drivers = summary.drivers().len(), stop_ms, "all drivers have stopped");
-            if summary.has_failed() { Exit::DriverFailed } else { Exit::Done }
+            if summary.has_failed() { Exit::Failed } else { Exit::Done }
         }
         Err(error) => {
             tell_stuck(&error);
@@ -70,7 +70,11 @@ fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>) {
     loop {
         for event in events.try_iter() {
             match event {
-                HostEvent::Started { addresses } => output::write(&ready_line(&addresses)),
+                HostEvent::Started { addresses } => {
+                    if let Err(error) = output::write(&ready_line(&addresses)) {
+                        tracing::warn!(%error, "the ready line cannot be written on the standard output");
+                    }
+                }
                 HostEvent::Stopping | HostEvent::Stopped => return,
                 // The host has logged it.
                 _ => {}
@@ -214,7 +218,7 @@ mod tests {
     #[test]
     fn a_driver_that_cannot_start_is_a_failure_and_the_others_still_get_their_summary() {
         let (exit, log) = run_and_end(&[&FINE, &UNABLE], LONG);
-        assert_eq!(exit, Exit::DriverFailed);
+        assert_eq!(exit, Exit::Failed);
         assert!(log.contains("stopped driver=\"fine\""), "{log}");
     }
 
