@@ -46,6 +46,11 @@ pub(crate) enum ConfigError {
 }
 
 impl Config {
+    /// The image, if there is one. An empty text is none, so that `--set` can take away that of a manifest.
+    pub(crate) fn image(&self) -> Option<PathBuf> {
+        self.image.clone().filter(|path| !path.as_os_str().is_empty())
+    }
+
     /// The device's shape.
     ///
     /// # Errors
@@ -79,6 +84,14 @@ mod tests {
     #[test]
     fn an_empty_table_gives_64_mib_in_blocks_of_512_bytes() {
         assert_eq!(geometry("{}"), Ok(Geometry { size: 64 << 20, block_size: 512 }));
+    }
+
+    #[test]
+    fn an_empty_image_is_none() {
+        let image = |json: &str| serde_json::from_str::<Config>(json).unwrap().image();
+        assert_eq!(image(r#"{"image": ""}"#), None);
+        assert_eq!(image(r#"{"image": "disk.img"}"#), Some(PathBuf::from("disk.img")));
+        assert_eq!(image("{}"), None);
     }
 
     #[test]

@@ -35,9 +35,10 @@ impl Driver for Ramdisk {
 
     async fn start(cx: DriverContext) -> Result<Self, StartError> {
         let config: Config = cx.config()?;
+        let image = config.image();
         let geometry = config.geometry().map_err(|error| StartError::new(Status::InvalidArgs, error))?;
         let mut store = Store::new(geometry.size);
-        if let Some(path) = config.image.clone() {
+        if let Some(path) = image.clone() {
             store = load(&cx, path, store).await?;
         }
         let device = Arc::new(Device::new(store, geometry));
@@ -55,7 +56,7 @@ impl Driver for Ramdisk {
         };
         let node = ChildNode::new("ramdisk").property("protocol", "block").service("block", accept);
         let child = cx.add_child(node.dispatcher(&dispatcher))?;
-        Ok(Self { cx, device, image: config.image, _child: child })
+        Ok(Self { cx, device, image, _child: child })
     }
 
     /// All drivers bound to the child have stopped by now, as children stop first; whoever else has a channel is refused
@@ -78,7 +79,12 @@ impl Driver for Ramdisk {
 
 async fn load(cx: &DriverContext, path: PathBuf, store: Store) -> Result<Store, StartError> {
     let from = path.clone();
-    let work = move |stop: &StopToken| image::load(&from, &store, &|| stop.is_stopping()).map(|loaded| (store, loaded));
+    let work = move |stop: &StopToken| {
+        let loaded = image::load(&from, &store, &|| stop.is_stopping())?;
+        // Better now than after a day of work that is lost then.
+        image::check_that_it_can_be_saved(&from)?;
+        Ok((store, loaded))
+    };
     let loaded = cx.dispatcher().offload_async(Lane::Slow, work).await;
     let (store, loaded) = settled(loaded).map_err(|(status, message)| StartError::new(status, message))?;
     match loaded {

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use fuchsine_driver::Status;
@@ -28,6 +28,12 @@ pub(crate) enum ImageError {
     TooBig { path: PathBuf, found: u64, size: u64 },
     #[error("the folder of the image {path} does not exist; create it, or the image cannot be saved at stop", path = path.display())]
     NoFolder { path: PathBuf },
+    #[error(
+        "the image {path} could not be saved at stop: cannot create a file beside it: {source}; make that possible, or \
+         use a copy of it elsewhere",
+        path = path.display()
+    )]
+    CannotBeSaved { path: PathBuf, source: io::Error },
     #[error("out of memory while loading the image {path}", path = path.display())]
     OutOfMemory { path: PathBuf },
     #[error("{work} the image {path} was given up: the driver is being stopped", path = path.display())]
@@ -40,7 +46,9 @@ impl ImageError {
     /// The condition behind it.
     pub(crate) fn status(&self) -> Status {
         match self {
-            ImageError::Read { source, .. } | ImageError::Save { source, .. } => Status::from(source),
+            ImageError::Read { source, .. }
+            | ImageError::Save { source, .. }
+            | ImageError::CannotBeSaved { source, .. } => Status::from(source),
             ImageError::NotAFile { .. } => Status::NotFile,
             ImageError::TooBig { .. } => Status::FileBig,
             ImageError::NoFolder { .. } => Status::NotFound,
@@ -65,6 +73,10 @@ pub(crate) enum Loaded {
 /// [`ImageError`]; the store may be filled in part then, and the driver does not start.
 pub(crate) fn load(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> Result<Loaded, ImageError> {
     let read_error = |source| ImageError::Read { path: path.to_owned(), source };
+    // To open a pipe would wait until somebody writes into it.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(ImageError::NotAFile { path: path.to_owned() });
+    }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -106,6 +118,15 @@ pub(crate) fn load(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> R
     }
 }
 
+/// Whether an image at `path` could be saved now, as far as one can tell beforehand.
+///
+/// # Errors
+/// [`ImageError::CannotBeSaved`].
+pub(crate) fn check_that_it_can_be_saved(path: &Path) -> Result<(), ImageError> {
+    let draft = target_of(path).and_then(|target| Draft::create(folder_of(&target), &target));
+    draft.map(drop).map_err(|source| ImageError::CannotBeSaved { path: path.to_owned(), source })
+}
+
 /// Writes the store to the file at `path`, in one step as others see it. Nobody may write to the store meanwhile.
 /// `given_up` is asked between pages.
 ///
@@ -113,15 +134,12 @@ pub(crate) fn load(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> R
 /// [`ImageError::Save`] with the step that failed; the old image is untouched then.
 pub(crate) fn save(path: &Path, store: &Store, given_up: &dyn Fn() -> bool) -> Result<(), ImageError> {
     let failed = |step| move |source| ImageError::Save { path: path.to_owned(), step, source };
-    // A symbolic link stays one: what it points to is replaced.
-    let target = match fs::canonicalize(path) {
-        Ok(target) => target,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-        Err(error) => return Err(failed("cannot look at the old file")(error)),
-    };
+    let target = target_of(path).map_err(failed("cannot look at the old file"))?;
     let folder = folder_of(&target);
     let draft = Draft::create(folder, &target).map_err(failed("cannot create a file beside it"))?;
     if let Ok(old) = fs::metadata(&target) {
+        // Not everybody may give files away; then it is ours.
+        let _ = fchown(&draft.file, Some(old.uid()), Some(old.gid()));
         draft.file.set_permissions(old.permissions()).map_err(failed("cannot give the new file the old one's mode"))?;
     }
     draft.file.set_len(store.size()).map_err(failed("cannot set the length of the new file"))?;
@@ -180,6 +198,14 @@ impl Drop for Draft {
     }
 }
 
+/// The file that is replaced. A symbolic link stays one: what it points to is replaced.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        target => target,
+    }
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -207,7 +233,7 @@ fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::{PermissionsExt, chown};
 
     use super::*;
 
@@ -264,6 +290,42 @@ mod tests {
         assert!(text(&big).contains("513 bytes") && text(&big).contains("`size`"));
         assert!(text(folder.path()).contains("not a regular file"));
         assert!(text(&folder.path().join("no/such/folder.img")).contains("does not exist"));
+    }
+
+    #[test]
+    fn a_pipe_is_refused_before_it_is_opened_and_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let refused = load(&pipe, &Store::new(SIZE), GO_ON).unwrap_err();
+        assert!(matches!(refused, ImageError::NotAFile { .. }), "{refused}");
+    }
+
+    #[test]
+    fn an_image_that_could_not_be_saved_is_known_before_and_nothing_is_left_of_the_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        // A name that just fits, so that the longer one of the new file does not: that holds for root too.
+        let (good, bad) = (folder.path().join("disk.img"), folder.path().join("x".repeat(255)));
+        fs::write(&bad, b"old").unwrap();
+        check_that_it_can_be_saved(&good).unwrap();
+        let refused = check_that_it_can_be_saved(&bad).unwrap_err().to_string();
+        assert!(refused.contains("could not be saved at stop"), "{refused}");
+        assert_eq!(files_in(folder.path()), ["x".repeat(255)]);
+    }
+
+    #[test]
+    fn the_owner_stays_if_we_may_give_files_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        fs::write(&path, b"old").unwrap();
+        if let Err(error) = chown(&path, Some(4711), Some(4712)) {
+            eprintln!("SKIPPED: files cannot be given away: {error}");
+            return;
+        }
+        save(&path, &Store::new(SIZE), GO_ON).unwrap();
+        let saved = fs::metadata(&path).unwrap();
+        assert_eq!((saved.uid(), saved.gid(), saved.len()), (4711, 4712, SIZE));
     }
 
     #[test]
