@@ -198,7 +198,8 @@ fn a_configuration_that_does_not_fit_is_named_without_positions() {
     let mut driver = host.start(&ACTOR, r#"{"count":"four"}"#, None);
     let failure = driver.started().expect("told").expect_err("it does not fit");
     assert_eq!(failure.status, Status::InvalidArgs);
-    assert_eq!(failure.message, "configuration: invalid type: string \"four\", expected u32");
+    let told = "`count`: invalid type: string \"four\", expected a whole number from 0 to 4294967295";
+    assert_eq!(failure.message, format!("configuration: {told}"));
 }
 
 /// Uses what the context offers beyond the hooks.
