@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -191,6 +191,21 @@ fn a_path_of_a_dead_listener_is_replaced_and_a_live_one_or_another_file_is_not()
     })]);
     assert!(path("live").exists());
     assert_eq!(fs::read_to_string(path("file")).unwrap(), "something else");
+}
+
+#[test]
+fn a_path_whose_owner_accepts_nobody_is_in_use_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("busy");
+    let owner = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&owner, 0).unwrap();
+    // The queue has room for one more than its length.
+    let _waits = UnixStream::connect(&path).unwrap();
+    let address = format!("unix:{}", path.display());
+    World::Threads.play_through(vec![role("busy", |_| async move {
+        assert_eq!(Listener::bind(&address).unwrap_err().status(), Status::AddressInUse);
+    })]);
+    assert!(path.exists());
 }
 
 #[test]

@@ -191,7 +191,8 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file of that name, which is no socket"));
     }
-    match UnixStream::connect(path) {
+    // Does not wait: an owner whose queue of connections is full is alive.
+    match Stream::connect(&Address::Unix(path.to_owned())) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path)?;
             UnixListener::bind(path)
