@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketType, sockopt};
@@ -91,8 +92,8 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
 #[derive(Debug)]
 pub(crate) enum Acceptor {
     Tcp(mio::net::TcpListener),
-    /// With the path that goes when it is closed.
-    Unix(mio::net::UnixListener, PathBuf),
+    /// With the path that goes when it is closed, if it still leads to what was bound there.
+    Unix(mio::net::UnixListener, PathBuf, Option<Identity>),
 }
 
 impl Acceptor {
@@ -126,14 +127,14 @@ impl Acceptor {
             }
             bound => bound,
         };
-        Ok(Acceptor::Unix(bound?, path.to_owned()))
+        Ok(Acceptor::Unix(bound?, path.to_owned(), Identity::of(path)))
     }
 
     /// The next connection, and the address of its other end if it is one of TCP.
     pub(crate) fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
         match self {
             Acceptor::Tcp(listener) => listener.accept().map(|(stream, peer)| (Socket::tcp(stream), Some(peer))),
-            Acceptor::Unix(listener, _) => listener.accept().map(|(stream, _)| (Socket { fd: stream.into() }, None)),
+            Acceptor::Unix(listener, ..) => listener.accept().map(|(stream, _)| (Socket { fd: stream.into() }, None)),
         }
     }
 
@@ -143,6 +144,16 @@ impl Acceptor {
             Acceptor::Tcp(listener) => listener.local_addr().ok(),
             Acceptor::Unix(..) => None,
         }
+    }
+}
+
+/// What a path leads to: the device and the number of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    fn of(path: &Path) -> Option<Identity> {
+        path.symlink_metadata().ok().map(|found| Identity(found.dev(), found.ino()))
     }
 }
 
@@ -158,15 +169,17 @@ impl AsFd for Acceptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Acceptor::Tcp(listener) => listener.as_fd(),
-            Acceptor::Unix(listener, _) => listener.as_fd(),
+            Acceptor::Unix(listener, ..) => listener.as_fd(),
         }
     }
 }
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        if let Acceptor::Unix(_, path) = self {
-            // Somebody else may have removed it; there is nothing to do about that.
+        if let Acceptor::Unix(_, path, bound) = self
+            && *bound == Identity::of(path)
+        {
+            // One that cannot be removed is found dead by the next listener, and replaced.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -208,6 +221,19 @@ mod tests {
         let living = Acceptor::unix(&path).unwrap();
         assert_eq!(Acceptor::unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(living);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_path_that_somebody_else_has_taken_meanwhile_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = Acceptor::unix(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = Acceptor::unix(&path).unwrap();
+        drop(first);
+        assert!(path.exists(), "it is the second one's");
+        drop(second);
         assert!(!path.exists());
     }
 
