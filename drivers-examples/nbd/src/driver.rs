@@ -125,6 +125,7 @@ impl Driver for Nbd {
             let _ = task.await;
         }
         self.server.seats.stop();
+        self.server.tell_last_refusals();
         if timeout(STOP_LIMIT, self.server.seats.empty()).await.is_err() {
             let left = self.server.seats.taken();
             self.server.log.warn(format_args!("{left} connections did not end in time and are cut"));

@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Connections let in before others get their turn on the dispatcher.
 const BATCH: u32 = 16;
 
-/// How often refusals are told at most.
-const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// How often refusals are told at most, and shortages of descriptors that end and begin again.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -53,11 +53,41 @@ impl Refusals {
     /// Counts one; gives the number to be told, if it is time to.
     fn count(&mut self, now: Instant) -> Option<u64> {
         self.untold += 1;
-        if self.told_at.is_some_and(|told| now.duration_since(told) < REFUSAL_LOG_INTERVAL) {
+        if self.told_at.is_some_and(|told| now.duration_since(told) < LOG_INTERVAL) {
             return None;
         }
         self.told_at = Some(now);
-        Some(std::mem::take(&mut self.untold))
+        self.rest()
+    }
+
+    /// Those that were not told of yet, if there are any.
+    fn rest(&mut self) -> Option<u64> {
+        Some(std::mem::take(&mut self.untold)).filter(|&count| count > 0)
+    }
+}
+
+/// Whether a listener can accept nobody, and when that was told.
+#[derive(Debug, Default)]
+struct Shortage {
+    lasts: bool,
+    told_at: Option<Instant>,
+}
+
+impl Shortage {
+    /// Notes an accept that failed; whether that is to be told.
+    fn note(&mut self, now: Instant) -> bool {
+        let begins = !std::mem::replace(&mut self.lasts, true);
+        let told_lately = self.told_at.is_some_and(|told| now.duration_since(told) < LOG_INTERVAL);
+        let tell = begins && !told_lately;
+        if tell {
+            self.told_at = Some(now);
+        }
+        tell
+    }
+
+    /// Notes an accept that worked.
+    fn ended(&mut self) {
+        self.lasts = false;
     }
 }
 
@@ -65,12 +95,12 @@ impl Server {
     /// Lets connections in until the task is canceled.
     pub(crate) async fn accept(self: Arc<Self>, listener: Listener) {
         let log = self.log.with("listener", listener.local_address());
-        let mut is_short = false;
+        let mut shortage = Shortage::default();
         let mut batch = 0;
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    is_short = false;
+                    shortage.ended();
                     self.admit(stream, peer);
                 }
                 Err(Status::Canceled) => return,
@@ -78,7 +108,7 @@ impl Server {
                 Err(Status::ConnectionAborted | Status::ConnectionReset | Status::PeerClosed) => {}
                 Err(status) => {
                     // What is wrong now is most likely wrong in the next instant too: rest instead of spinning.
-                    if !std::mem::replace(&mut is_short, true) {
+                    if shortage.note(Instant::now()) {
                         log.warn(format_args!("no connection can be accepted, they have to wait: {status}"));
                     }
                     if sleep(PAUSE).await.is_err() {
@@ -119,10 +149,19 @@ impl Server {
     }
 
     fn note_refusal(&self, log: &Logger) {
-        let count = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
+        self.tell_refusals(log, |refusals| refusals.count(Instant::now()));
+    }
+
+    /// Tells of the refusals that were not told of yet.
+    pub(crate) fn tell_last_refusals(&self) {
+        self.tell_refusals(&self.log, Refusals::rest);
+    }
+
+    fn tell_refusals(&self, log: &Logger, take: impl FnOnce(&mut Refusals) -> Option<u64>) {
+        let count = take(&mut self.refusals.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(count) = count {
-            let limit = self.max_connections;
-            log.warn(format_args!("{count} connections refused: `max_connections` is {limit}, and so many are open"));
+            let (limit, noun) = (self.max_connections, if count == 1 { "connection" } else { "connections" });
+            log.warn(format_args!("{count} {noun} refused: `max_connections` is {limit}, and so many are open"));
         }
     }
 }
@@ -150,5 +189,23 @@ mod tests {
         let mut refusals = Refusals::default();
         let told: Vec<_> = [0, 1, 999, 1000, 1001, 2500].map(|ms| refusals.count(at(ms))).to_vec();
         assert_eq!(told, [Some(1), None, None, Some(3), None, Some(2)]);
+        assert_eq!(refusals.rest(), None);
+        assert_eq!(refusals.count(at(2501)), None);
+        assert_eq!((refusals.rest(), refusals.rest()), (Some(1), None), "the end of the server tells the last ones");
+    }
+
+    #[test]
+    fn a_shortage_that_comes_and_goes_is_told_once_a_second() {
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let mut shortage = Shortage::default();
+        let told: Vec<_> = [0, 100, 2000].map(|ms| shortage.note(at(ms))).to_vec();
+        assert_eq!(told, [true, false, false], "one that lasts is told once");
+        let told: Vec<_> = [2100, 2200, 3000]
+            .map(|ms| {
+                shortage.ended();
+                shortage.note(at(ms))
+            })
+            .to_vec();
+        assert_eq!(told, [true, false, false]);
     }
 }
