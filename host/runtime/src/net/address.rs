@@ -31,9 +31,16 @@ impl Address {
                 Ok(port) => Ok(Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))),
                 Err(_) => Err(format!("`{port}` is no port; {FORM}")),
             },
+            Some((name, port)) if is_name(name) && port.parse::<u16>().is_ok() => {
+                Err(format!("`{name}` is no IP address, and names other than localhost are not looked up; {FORM}"))
+            }
             _ => Err(format!("`{text}` is no address; {FORM}")),
         }
     }
+}
+
+fn is_name(host: &str) -> bool {
+    host.contains(|c: char| c.is_ascii_alphabetic()) && !host.contains([':', '/'])
 }
 
 /// A Unix address in the same form; a nameless one is `unix:`.
@@ -61,6 +68,7 @@ mod tests {
         {
             let error = Address::parse(text).unwrap_err();
             assert!(error.contains("127.0.0.1:10809"), "{text}: {error}");
+            assert_eq!(error.contains("are not looked up"), text == "example.org:80", "{text}: {error}");
         }
     }
 }
