@@ -140,6 +140,5 @@ impl EventLoop {
             let Some(task) = task else { break };
             self.call_next("async", || task.call(self));
         }
-        local.shared.inbox.reuse(&mut local.tasks.borrow_mut());
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! The sender that finds the queue empty is told so: it is the one that has to wake the receiver.
 //!
-//! The memory of nodes goes round from the receiver to the senders, if the receiver says so: see `node.rs`.
+//! The memory of nodes is cut from slabs of their senders: see `node.rs`.
 //!
 //! Invariant kept by the unsafe code here: a node belongs to its sender until the compare-exchange that publishes it,
 //! then to the queue, then to whoever exchanged the head. Its link is written only by its owner.
@@ -23,14 +23,12 @@ use std::ptr::{self, NonNull};
 
 use crate::sync::SmallFn;
 use crate::sync::atomic::{AtomicPtr, Ordering};
-use crate::sync::node::{Batch, Node, Spares};
+use crate::sync::node::{Emptied, Node};
 
 /// A closable queue: many senders, one receiver, first in first out for each sender.
 pub(crate) struct Inbox<T> {
     /// The newest node, null when empty, [`closed`] once closed. Senders push, the receiver takes all.
     head: AtomicPtr<Node<T>>,
-    /// Memory for nodes, from the receiver to the senders.
-    spares: Spares<T>,
     owns: PhantomData<Box<Node<T>>>,
 }
 
@@ -56,7 +54,7 @@ fn closed<T>() -> *mut Node<T> {
 
 impl<T> Inbox<T> {
     pub(crate) fn new() -> Self {
-        Inbox { head: AtomicPtr::new(ptr::null_mut()), spares: Spares::new(), owns: PhantomData }
+        Inbox { head: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
     }
 
     /// Puts `value` at the end.
@@ -68,9 +66,7 @@ impl<T> Inbox<T> {
         if head == closed() {
             return Err(value);
         }
-        let node = self.spares.node();
-        // SAFETY: the node is ours, and empty.
-        unsafe { Node::fill(node, value, head) };
+        let node = Node::filled(value, head);
         loop {
             // ORDERING: Release, pairs with the Acquire in `take_all` and `close`; publishes the node. What earlier
             // senders published stays published: each exchange continues the release sequence of the one before.
@@ -79,10 +75,7 @@ impl<T> Inbox<T> {
                 Ok(_) => return Ok(Pushed::BehindOthers),
                 Err(now) if now == closed() => {
                     // SAFETY: the node was never published, so it is still ours alone; it was filled above.
-                    let (value, _) = unsafe { Node::empty(node) };
-                    // SAFETY: it is ours, and empty now.
-                    unsafe { Batch::new().add(node) };
-                    return Err(value);
+                    return Err(unsafe { Node::empty(node, &mut Emptied::new()) }.0);
                 }
                 Err(now) => {
                     head = now;
@@ -105,11 +98,6 @@ impl<T> Inbox<T> {
             }
         }
         Chain::empty()
-    }
-
-    /// Lets senders have the memory of what has been taken out of a chain. For the receiver, now and then.
-    pub(crate) fn reuse(&self, chain: &mut Chain<T>) {
-        self.spares.give(std::mem::replace(&mut chain.spent, Batch::new()));
     }
 
     /// Closes the queue and returns what was in it: every push that was accepted is there (or was taken before), every
@@ -171,8 +159,8 @@ impl<T> fmt::Debug for Inbox<T> {
 pub(crate) struct Chain<T> {
     /// The oldest node, each linked to the next newer one; all are owned by this chain.
     first: *mut Node<T>,
-    /// Those that have been emptied.
-    spent: Batch<T>,
+    /// Those that have been emptied, and are not counted off yet.
+    emptied: Emptied,
     owns: PhantomData<Box<Node<T>>>,
 }
 
@@ -181,7 +169,7 @@ unsafe impl<T: Send> Send for Chain<T> {}
 
 impl<T> Chain<T> {
     pub(crate) const fn empty() -> Self {
-        Chain { first: ptr::null_mut(), spent: Batch::new(), owns: PhantomData }
+        Chain { first: ptr::null_mut(), emptied: Emptied::new(), owns: PhantomData }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -202,7 +190,7 @@ impl<T> Chain<T> {
             });
             first = node.as_ptr();
         }
-        Chain { first, spent: Batch::new(), owns: PhantomData }
+        Chain { first, emptied: Emptied::new(), owns: PhantomData }
     }
 }
 
@@ -212,10 +200,11 @@ impl<T> Iterator for Chain<T> {
     fn next(&mut self) -> Option<T> {
         let node = NonNull::new(self.first)?.as_ptr();
         // SAFETY: the chain owns its nodes, all of which are filled, and this one is unlinked here.
-        let (value, next) = unsafe { Node::empty(node) };
+        let (value, next) = unsafe { Node::empty(node, &mut self.emptied) };
         self.first = next;
-        // SAFETY: it is the chain's own, and empty now.
-        unsafe { self.spent.add(node) };
+        if next.is_null() {
+            self.emptied.settle();
+        }
         Some(value)
     }
 }
