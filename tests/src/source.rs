@@ -55,7 +55,11 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
         let path = format!("{prefix}{name}");
         let kind = entry.file_type().expect("the kind of an entry is known");
         let skipped = ["target", "book", ".git"].contains(&name.as_str());
-        if kind.is_dir() && !skipped {
+        if skipped {
+            // A build may have put anything there. In a linked worktree `.git` is a file, which names a path.
+            continue;
+        }
+        if kind.is_dir() {
             collect(&entry.path(), &format!("{path}/"), files);
         } else if kind.is_file()
             && let Ok(text) = fs::read_to_string(entry.path())
