@@ -212,7 +212,10 @@ fn a_timer_may_be_rescheduled_by_its_own_callback_again_and_again() {
                 // As it was armed last: once.
                 1 => timer.restart().unwrap(),
                 2..5 => timer.ticker(PERIOD).unwrap(),
-                _ => shutdown(event_loop),
+                _ => {
+                    assert!(timer.stop(), "else it would tick on, on the grid of its last start");
+                    shutdown(event_loop);
+                }
             }
         });
         own.borrow().as_ref().unwrap().once(PERIOD).unwrap();
