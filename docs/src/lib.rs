@@ -37,5 +37,6 @@ pages! {
     internals_loop_rules: "internals/loop-rules.md",
     internals_unsafe: "internals/unsafe.md",
     internals_decisions: "internals/decisions.md",
+    internals_benches: "internals/benches.md",
     dependencies: "dependencies.md",
 }

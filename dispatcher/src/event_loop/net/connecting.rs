@@ -36,7 +36,13 @@ struct Inner {
 /// A connection that is on its way. Dropping this changes nothing.
 ///
 /// # Thread requirements
-/// It stays on its loop's thread, which its type makes sure of.
+/// It stays on its loop's thread, which its type makes sure of:
+/// ```compile_fail,E0277
+/// use fuchsine_dispatcher::event_loop::net::Connecting;
+/// fn to_another_thread(connecting: Connecting) {
+///     std::thread::spawn(move || connecting.cancel());
+/// }
+/// ```
 pub struct Connecting {
     inner: Rc<Inner>,
 }

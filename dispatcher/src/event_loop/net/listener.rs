@@ -145,7 +145,13 @@ struct Inner {
 /// Accepts connections. Dropping it closes it; connections that it accepted go on.
 ///
 /// # Thread requirements
-/// It stays on its loop's thread, which its type makes sure of.
+/// It stays on its loop's thread, which its type makes sure of:
+/// ```compile_fail,E0277
+/// use fuchsine_dispatcher::event_loop::net::Listener;
+/// fn to_another_thread(listener: Listener) {
+///     std::thread::spawn(move || drop(listener));
+/// }
+/// ```
 #[must_use = "dropping a listener closes it; `detach` leaves it to its loop"]
 pub struct Listener {
     inner: Rc<Inner>,
