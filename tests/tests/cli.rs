@@ -12,7 +12,7 @@ use std::{
 
 use fuchsine_tests::{
     host::{self, Host, bare_command},
-    nbd::{CMD_READ, Client, request},
+    nbd::{Address, CMD_READ, Client, request},
     process::{Finished, HANG_LIMIT, Process, eventually, run},
     summary::Summary,
 };
@@ -322,7 +322,7 @@ fn the_level_of_the_log_is_set_by_option_and_by_environment() {
 #[test]
 fn a_second_signal_ends_a_stop_that_does_not_end() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        // A stop writes to stderr. With a pipe there that is full and that nobody reads, it never gets through.
+        // A stop writes to stderr. With a pipe there that is full and that nobody reads, the end waits for a while.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut command = host::command();
         command.args(["--set", "nbd.listen=127.0.0.1:0", "--log", "debug"]).stdin(Stdio::null());
@@ -336,9 +336,30 @@ fn a_second_signal_ends_a_stop_that_does_not_end() {
     }
 }
 
+#[test]
+fn a_log_that_nobody_reads_holds_up_neither_clients_nor_the_stop() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut command = host::command();
+    command.args(["--set", "nbd.listen=127.0.0.1:0"]).stdin(Stdio::null());
+    let mut process = StuckProcess::start(&mut command, &writer);
+    process.fill(writer);
+    for _ in 0..100 {
+        // Each of them is worth a line.
+        let mut junk = process.address.connect().expect("a connection");
+        junk.write_all(&[0xff; 64]).expect("the first bytes find room");
+    }
+    let mut client = Client::connect(&process.address).expect("the host serves");
+    client.write(0, &[1; 512]).expect("a write works");
+    process.signal(Signal::TERM);
+    let status = process.wait();
+    assert_eq!(status.code(), Some(0), "{status}");
+    drop(reader);
+}
+
 /// A host whose stderr is a pipe of the test's.
 struct StuckProcess {
     child: std::process::Child,
+    address: Address,
 }
 
 impl StuckProcess {
@@ -350,9 +371,23 @@ impl StuckProcess {
         let stdout = child.stdout.take().expect("stdout was piped");
         let mut line = String::new();
         std::io::BufReader::new(stdout).read_line(&mut line).expect("a line comes");
-        let this = Self { child };
-        assert!(line.starts_with("ready: "), "{line}");
-        this
+        let Some(address) = line.strip_prefix("ready: ") else {
+            let _ = child.kill();
+            panic!("no ready line: {line}");
+        };
+        let address = Address::parse(address.trim_end());
+        Self { child, address }
+    }
+
+    /// Waits until the process has ended.
+    #[track_caller]
+    fn wait(&mut self) -> std::process::ExitStatus {
+        let mut status = None;
+        eventually("the host has ended", || {
+            status = self.child.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.expect("it has ended")
     }
 
     /// Fills the pipe until it takes no more.

@@ -1,22 +1,30 @@
 //! Everything on standard error: log lines through `tracing`, and mistakes in a manifest.
 //!
 //! What is logged is decided by the first of: `--log`, `RUST_LOG`, the manifest, `info`. Standard error may be closed
-//! or full; neither may end the program, so failed writes are ignored.
+//! or full; neither may end the program, so failed writes are ignored. And nobody may read it, which must hold up nothing
+//! (`log_writer`).
 
 use std::io::IsTerminal;
 
 use fuchsine_host::{LogFormat, LogSettings, ManifestError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 use crate::args::{Format, LogOptions};
+use crate::log_writer::{self, LogThread};
 
-/// Starts the log. Once in the life of the process.
-pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) {
+/// Starts the log, once in the life of the process. It ends, with its last lines written, when what this gives is dropped.
+#[must_use = "the log ends when this is dropped"]
+pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) -> Option<LogThread> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let (filter, refused) = choose(options.log.as_deref(), environment.as_deref(), manifest.level.as_deref());
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let (writer, thread) = match log_writer::start(std::io::stderr()) {
+        Ok((writer, thread)) => (BoxMakeWriter::new(writer), Some(thread)),
+        // Without a thread to spare, whoever logs writes.
+        Err(_) => (BoxMakeWriter::new(std::io::stderr), None),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     match format(options, manifest) {
         Format::Text => builder.with_ansi(colours()).with_target(false).init(),
         Format::Json => builder.json().flatten_event(true).with_ansi(false).init(),
@@ -25,6 +33,7 @@ pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) {
         tracing::warn!(%error, "RUST_LOG is ignored");
     }
     log_panics();
+    thread
 }
 
 /// Tells what is wrong with a manifest or a setting.
@@ -35,7 +44,7 @@ pub(crate) fn report(error: &ManifestError, options: &LogOptions) {
         let _ = writeln!(std::io::stderr(), "{}", error.render());
         return;
     }
-    start(options, &LogSettings::default());
+    let _log = start(options, &LogSettings::default());
     for diagnostic in error.diagnostics() {
         let help = diagnostic.helps().join("; ");
         match diagnostic.place() {

@@ -8,6 +8,7 @@ mod built_in;
 mod check;
 mod drivers;
 mod exit;
+mod log_writer;
 mod logging;
 mod output;
 mod run;

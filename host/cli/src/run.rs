@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fuchsine_host::{Host, HostEvent, StopError, Summary};
+use fuchsine_host::{Host, HostEvent, Plan, StopError, Summary};
 
 use crate::args::{LogOptions, RunOptions};
 use crate::check::prepare;
@@ -20,14 +20,21 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
             return Exit::ConfigInvalid;
         }
     };
-    logging::start(log, &manifest_log);
-    let mut signals = match Signals::install() {
-        Ok(signals) => signals,
+    let log = logging::start(log, &manifest_log);
+    let mut signals = Signals::install();
+    let exit = match &mut signals {
+        Ok(signals) => serve(plan, signals),
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
-            return Exit::Failed;
+            Exit::Failed
         }
     };
+    // While the signals are ours: one more of them ends the wait for somebody who reads the last lines.
+    drop(log);
+    exit
+}
+
+fn serve(plan: Plan, signals: &mut Signals) -> Exit {
     let stop_timeout = plan.stop_timeout();
     let (sender, events) = mpsc::channel();
     let bell = signals.bell();
@@ -44,7 +51,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
         }
     };
     host.start();
-    wait_for_the_end(&mut signals, &events);
+    wait_for_the_end(signals, &events);
     end(&host, stop_timeout)
 }
 
