@@ -40,6 +40,7 @@ pub(crate) use native::*;
 
 #[allow(unused_imports, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 pub(crate) use completion::Completion;
+#[allow(unused_imports, reason = "loops take from it, and a model of the pool has none")]
 pub(crate) use inbox::{Chain, Inbox, Pushed};
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
 pub(crate) use payload::message_of;
