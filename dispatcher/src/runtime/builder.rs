@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::call_stack;
-use super::dispatcher::{DispatcherInner, Options, ShutdownObserver};
+use super::core::ShutdownObserver;
+use super::dispatcher::{DispatcherInner, Options};
 use super::driver::DriverInner;
 use super::handle::Dispatcher;
 use super::ids::DispatcherId;

@@ -4,26 +4,23 @@
 //! code runs. Turns are made in `turn.rs`, the shutdown in `shutdown.rs`, the public handles are in `handle.rs`.
 //!
 //! # Invariants
-//! - `scheduled` is true exactly while the dispatcher is in a run queue of its pool (or about to be put there).
 //! - A synchronized dispatcher has at most one thread inside: `inside.callbacks <= 1`.
-//! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
+//!
+//! Those of [`Core`] stand in `core.rs`.
 
 use std::panic::Location;
 use std::sync::OnceLock;
 
-use super::callback_queue::{
-    Callback, CallbackQueue, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage, TypeNameOf,
-};
+use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
+use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver::DriverInner;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
-use super::live_futures::LiveFutures;
-use super::state::{DispatcherState, Inside};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Task};
-use crate::sync::{Arc, Mutex, MutexGuard, thread};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::time::Instant;
 
 /// What a dispatcher is made with.
@@ -33,48 +30,6 @@ pub(crate) struct Options {
     pub(crate) synchronized: bool,
     pub(crate) allow_sync_calls: bool,
     pub(crate) scheduler_role: String,
-}
-
-/// A callback that runs at this moment.
-#[derive(Debug, Clone)]
-pub(crate) struct Active {
-    pub(crate) thread: thread::ThreadId,
-    pub(crate) what: ActiveWhat,
-    pub(crate) since: Instant,
-}
-
-/// What runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ActiveWhat {
-    Callback { kind: Kind, type_name: TypeNameOf, location: &'static Location<'static> },
-    ShutdownObserver,
-}
-
-/// How callbacks came to run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct InlineCounts {
-    pub(crate) inlined: u64,
-    /// By [`Reason`], in its order.
-    pub(crate) deferred: [u64; Reason::ALL.len()],
-}
-
-/// Called once, last.
-pub(crate) type ShutdownObserver = Box<dyn FnOnce() + Send>;
-
-/// What changes.
-pub(crate) struct Core {
-    pub(crate) state: DispatcherState,
-    pub(crate) scheduled: bool,
-    pub(crate) inside: Inside,
-    pub(crate) queue: CallbackQueue,
-    pub(crate) futures: LiveFutures,
-    /// All but `pending`, which is enumerated.
-    pub(crate) counts: Counters,
-    pub(crate) inline_counts: InlineCounts,
-    pub(crate) active: Vec<Active>,
-    pub(crate) observer: Option<ShutdownObserver>,
-    /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
-    is_retired: bool,
 }
 
 /// A dispatcher.
@@ -99,19 +54,14 @@ impl DispatcherInner {
         pool: Arc<Pool>,
         observer: Option<ShutdownObserver>,
     ) -> Arc<Self> {
-        let core = Core {
-            state: DispatcherState::Running,
-            scheduled: false,
-            inside: Inside::default(),
-            queue: CallbackQueue::new(),
-            futures: LiveFutures::new(),
-            counts: Counters::default(),
-            inline_counts: InlineCounts::default(),
-            active: Vec::new(),
-            observer,
-            is_retired: false,
-        };
-        Arc::new(DispatcherInner { id, options, owner, pool, stop: OnceLock::new(), core: Mutex::new(core) })
+        Arc::new(DispatcherInner {
+            id,
+            options,
+            owner,
+            pool,
+            stop: OnceLock::new(),
+            core: Mutex::new(Core::new(observer)),
+        })
     }
 
     pub(crate) fn id(&self) -> DispatcherId {
@@ -423,84 +373,6 @@ impl DispatcherInner {
             depth: view.depth,
             depth_limit,
         }
-    }
-}
-
-impl Core {
-    /// Puts an armed operation that has its outcome at the end of the queue.
-    fn make_ready(&mut self, id: OpId, outcome: Outcome) {
-        self.queue.decide(id, outcome);
-        self.queue.move_to(id, Stage::Ready);
-    }
-
-    /// Counts the end of a callback that is about to be invoked.
-    pub(crate) fn count_end(&mut self, kind: Kind, outcome: Outcome) {
-        if !kind.is_callback() {
-            return;
-        }
-        match outcome {
-            Outcome::Canceled => self.counts.canceled += 1,
-            Outcome::Done(_) | Outcome::Failed(_) => self.counts.ran += 1,
-        }
-    }
-
-    /// All numbers, with `pending` enumerated.
-    pub(crate) fn counters(&self) -> Counters {
-        Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }
-    }
-
-    /// Whether the dispatcher has to be put into the run queue now; if so it counts as scheduled from here on.
-    pub(crate) fn wants_schedule(&mut self, synchronized: bool) -> bool {
-        let somebody_will_look = self.scheduled || synchronized && self.inside.callbacks > 0;
-        if somebody_will_look {
-            return false;
-        }
-        let wanted = match self.state {
-            DispatcherState::Running => !self.queue.is_ready_empty(),
-            DispatcherState::ShuttingDown => self.inside == Inside::default(),
-            DispatcherState::Shutdown | DispatcherState::Destroyed => false,
-        };
-        self.scheduled = wanted;
-        wanted
-    }
-
-    /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place.
-    pub(crate) fn enter(
-        &mut self,
-        entry: &Entry,
-        location: &'static Location<'static>,
-        dispatcher: &DispatcherInner,
-    ) -> ActiveId {
-        let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
-        self.enter_as(what, dispatcher)
-    }
-
-    /// Like [`enter`](Core::enter), for what is no callback.
-    pub(crate) fn enter_as(&mut self, what: ActiveWhat, dispatcher: &DispatcherInner) -> ActiveId {
-        let thread = thread::current_id();
-        let since = dispatcher.pool.reactor().clock().coarse();
-        self.active.push(Active { thread, what, since });
-        ActiveId(thread)
-    }
-
-    /// The callback of [`enter`](Core::enter) has returned.
-    pub(crate) fn exit(&mut self, id: ActiveId) {
-        // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
-        if let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) {
-            self.active.remove(at);
-        }
-    }
-}
-
-/// The place of a running callback in the list of what runs.
-#[derive(Debug, Clone, Copy)]
-#[must_use = "a callback that is entered has to be exited"]
-pub(crate) struct ActiveId(thread::ThreadId);
-
-impl ActiveId {
-    /// The newest callback of the calling thread.
-    pub(crate) fn of_this_thread() -> Self {
-        ActiveId(thread::current_id())
     }
 }
 

@@ -10,8 +10,9 @@
 use std::fmt;
 
 use super::builder::{CreateError, DispatcherBuilder};
+use super::core::ShutdownObserver;
 use super::counters::Counters;
-use super::dispatcher::{DispatcherInner, ShutdownObserver};
+use super::dispatcher::DispatcherInner;
 use super::handle::{Dispatcher, DispatcherHandle};
 use super::ids::DriverId;
 use super::panic::{PanicPolicy, PanicReport};

@@ -5,8 +5,9 @@ use std::panic::Location;
 use std::time::Duration;
 
 use super::callback_queue::{Kind, Stage};
+use super::core::ActiveWhat;
 use super::counters::Counters;
-use super::dispatcher::{ActiveWhat, DispatcherInner};
+use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
 use super::inline::Reason;
 use super::runtime_inner::RuntimeInner;

@@ -7,6 +7,7 @@ mod blocking;
 mod builder;
 pub(crate) mod call_stack;
 pub(crate) mod callback_queue;
+pub(crate) mod core;
 mod counters;
 mod delayed;
 pub(crate) mod dispatcher;

@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
 use super::call_stack;
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
-use super::dispatcher::{ActiveId, ActiveWhat, DispatcherInner};
+use super::core::{ActiveId, ActiveWhat};
+use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::inline::Reason;
 use super::panic::message_of;

@@ -17,7 +17,8 @@
 
 use super::call_stack;
 use super::callback_queue::{EventSource, Kind, Outcome, Stage};
-use super::dispatcher::{ActiveWhat, Core, DispatcherInner};
+use super::core::{ActiveWhat, Core};
+use super::dispatcher::DispatcherInner;
 use super::state::{BeginShutdown, DispatcherState};
 use crate::pool::Turn;
 use crate::sync::Arc;

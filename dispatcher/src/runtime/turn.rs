@@ -13,7 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::call_stack;
 use super::callback_queue::{Callback, Outcome};
-use super::dispatcher::{ActiveId, DispatcherInner};
+use super::core::ActiveId;
+use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use crate::pool::{Runnable, Turn};

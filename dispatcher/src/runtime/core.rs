@@ -1,0 +1,154 @@
+//! What changes of a dispatcher: all of it is in [`Core`], under the dispatcher's one lock.
+//!
+//! Nothing here calls user code, takes another lock or schedules; callers do that with what they are told, after they
+//! have let the lock go.
+//!
+//! # Invariants
+//! - `scheduled` is true exactly while the dispatcher is in a run queue of its pool (or about to be put there).
+//! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
+
+use std::panic::Location;
+
+use super::callback_queue::{CallbackQueue, Entry, Kind, OpId, Outcome, Stage, TypeNameOf};
+use super::counters::Counters;
+use super::dispatcher::DispatcherInner;
+use super::inline::Reason;
+use super::live_futures::LiveFutures;
+use super::state::{DispatcherState, Inside};
+use crate::sync::thread;
+use crate::time::Instant;
+
+/// A callback that runs at this moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) thread: thread::ThreadId,
+    pub(crate) what: ActiveWhat,
+    pub(crate) since: Instant,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ActiveWhat {
+    Callback { kind: Kind, type_name: TypeNameOf, location: &'static Location<'static> },
+    ShutdownObserver,
+}
+
+/// How callbacks came to run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct InlineCounts {
+    pub(crate) inlined: u64,
+    /// By [`Reason`], in its order.
+    pub(crate) deferred: [u64; Reason::ALL.len()],
+}
+
+/// Called once, last.
+pub(crate) type ShutdownObserver = Box<dyn FnOnce() + Send>;
+
+/// What changes.
+pub(crate) struct Core {
+    pub(crate) state: DispatcherState,
+    pub(crate) scheduled: bool,
+    pub(crate) inside: Inside,
+    pub(crate) queue: CallbackQueue,
+    pub(crate) futures: LiveFutures,
+    /// All but `pending`, which is enumerated.
+    pub(crate) counts: Counters,
+    pub(crate) inline_counts: InlineCounts,
+    pub(crate) active: Vec<Active>,
+    pub(crate) observer: Option<ShutdownObserver>,
+    /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
+    pub(super) is_retired: bool,
+}
+
+impl Core {
+    pub(super) fn new(observer: Option<ShutdownObserver>) -> Self {
+        Core {
+            state: DispatcherState::Running,
+            scheduled: false,
+            inside: Inside::default(),
+            queue: CallbackQueue::new(),
+            futures: LiveFutures::new(),
+            counts: Counters::default(),
+            inline_counts: InlineCounts::default(),
+            active: Vec::new(),
+            observer,
+            is_retired: false,
+        }
+    }
+
+    /// Puts an armed operation that has its outcome at the end of the queue.
+    pub(super) fn make_ready(&mut self, id: OpId, outcome: Outcome) {
+        self.queue.decide(id, outcome);
+        self.queue.move_to(id, Stage::Ready);
+    }
+
+    /// Counts the end of a callback that is about to be invoked.
+    pub(crate) fn count_end(&mut self, kind: Kind, outcome: Outcome) {
+        if !kind.is_callback() {
+            return;
+        }
+        match outcome {
+            Outcome::Canceled => self.counts.canceled += 1,
+            Outcome::Done(_) | Outcome::Failed(_) => self.counts.ran += 1,
+        }
+    }
+
+    /// All numbers, with `pending` enumerated.
+    pub(crate) fn counters(&self) -> Counters {
+        Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }
+    }
+
+    /// Whether the dispatcher has to be put into the run queue now; if so it counts as scheduled from here on.
+    pub(crate) fn wants_schedule(&mut self, synchronized: bool) -> bool {
+        let somebody_will_look = self.scheduled || synchronized && self.inside.callbacks > 0;
+        if somebody_will_look {
+            return false;
+        }
+        let wanted = match self.state {
+            DispatcherState::Running => !self.queue.is_ready_empty(),
+            DispatcherState::ShuttingDown => self.inside == Inside::default(),
+            DispatcherState::Shutdown | DispatcherState::Destroyed => false,
+        };
+        self.scheduled = wanted;
+        wanted
+    }
+
+    /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place.
+    pub(crate) fn enter(
+        &mut self,
+        entry: &Entry,
+        location: &'static Location<'static>,
+        dispatcher: &DispatcherInner,
+    ) -> ActiveId {
+        let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
+        self.enter_as(what, dispatcher)
+    }
+
+    /// Like [`enter`](Core::enter), for what is no callback.
+    pub(crate) fn enter_as(&mut self, what: ActiveWhat, dispatcher: &DispatcherInner) -> ActiveId {
+        let thread = thread::current_id();
+        let since = dispatcher.pool().reactor().clock().coarse();
+        self.active.push(Active { thread, what, since });
+        ActiveId(thread)
+    }
+
+    /// The callback of [`enter`](Core::enter) has returned.
+    pub(crate) fn exit(&mut self, id: ActiveId) {
+        // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
+        if let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) {
+            self.active.remove(at);
+        }
+    }
+}
+
+/// The place of a running callback in the list of what runs.
+#[derive(Debug, Clone, Copy)]
+#[must_use = "a callback that is entered has to be exited"]
+pub(crate) struct ActiveId(thread::ThreadId);
+
+impl ActiveId {
+    /// The newest callback of the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        ActiveId(thread::current_id())
+    }
+}
