@@ -35,6 +35,7 @@ pages! {
     internals_architecture: "internals/architecture.md",
     internals_names: "internals/names.md",
     internals_loop_rules: "internals/loop-rules.md",
+    internals_runtime_rules: "internals/runtime-rules.md",
     internals_unsafe: "internals/unsafe.md",
     internals_decisions: "internals/decisions.md",
     internals_benches: "internals/benches.md",

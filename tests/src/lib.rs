@@ -9,7 +9,9 @@
 //! - [`clients`] finds programs that are not ours (`qemu-io` and the like) and skips loudly without them;
 //! - [`nbd`] is a small NBD client of our own, written from the protocol and not from the driver's code, which
 //!   can also say what no decent client says;
+//! - [`pools`] runs a scenario on the foreground runtime and on pools of several sizes;
 //! - [`random`] is a seeded generator, so that every failing run can be repeated;
+//! - [`rules`] are the rules of Fuchsia's driver runtime, with what became of them and the tests that show it;
 //! - [`source`] is the workspace's own text, for the rules in `tidy.rs`;
 //! - [`summary`] reads the numbers that a host gives when it has stopped.
 //!
@@ -20,7 +22,9 @@ pub mod clients;
 pub mod command;
 pub mod host;
 pub mod nbd;
+pub mod pools;
 pub mod process;
 pub mod random;
+pub mod rules;
 pub mod source;
 pub mod summary;

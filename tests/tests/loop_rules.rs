@@ -8,6 +8,9 @@ use fuchsine_tests::source::{SourceFile, files};
 
 const PAGE: &str = "docs/src/internals/loop-rules.md";
 
+/// Where the marks are. Those elsewhere name the rules of the dispatcher runtime: see `runtime_rules.rs`.
+const LOOKED_AT: &[&str] = &["tests/tests/loop_", "dispatcher/src/event_loop/", "dispatcher/src/sync/"];
+
 /// The rules by their letter: how many there are, numbered from 1.
 const RULES: &[(char, u32)] = &[
     ('D', 8),
@@ -51,7 +54,7 @@ fn marks() -> BTreeMap<String, Vec<String>> {
     let mut marks: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let is_looked_at = |file: &SourceFile| {
         file.path.ends_with(".rs")
-            && (file.path.starts_with("tests/tests/loop_") || file.path.starts_with("dispatcher/src/"))
+            && LOOKED_AT.iter().any(|place| file.path.starts_with(place))
             && !file.path.ends_with("loop_rules.rs")
     };
     for file in files().iter().filter(|file| is_looked_at(file)) {

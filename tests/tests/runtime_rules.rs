@@ -1,0 +1,55 @@
+//! Goal: every rule and case of Fuchsia's driver runtime has one row, and a test that shows it or a reason why it does not
+//! apply; and the page that lists them says the same.
+//! Method: compare the list of identifiers, the tables in `tests/conformance/`, the marks above tests, and the page.
+
+use fuchsine_tests::rules::marks::{Mark, marks};
+use fuchsine_tests::rules::table::{Row, rows};
+use fuchsine_tests::rules::{list, page};
+use fuchsine_tests::source::files;
+
+fn all() -> (Vec<Row>, Vec<Mark>, Vec<String>) {
+    let files = files();
+    let rows = rows(&files).unwrap_or_else(|error| panic!("{error}"));
+    let (marks, wrong) = marks(&files);
+    (rows, marks, wrong)
+}
+
+#[test]
+fn no_identifier_is_listed_twice() {
+    let mut all = list::all();
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), count);
+}
+
+#[test]
+fn marks_stand_above_tests() {
+    let (_, _, wrong) = all();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Rules that have no row yet. Empty when the tables are complete.
+const IS_COMPLETE: bool = false;
+
+#[test]
+fn each_rule_has_a_row_and_a_test_or_a_reason() {
+    let (rows, marks, _) = all();
+    let mistakes = page::mistakes(&rows, &marks);
+    let counts = |mistake: &&String| IS_COMPLETE || !mistake.ends_with("has no row");
+    let mistakes: Vec<&String> = mistakes.iter().filter(counts).collect();
+    assert!(mistakes.is_empty(), "{} mistakes:\n{mistakes:#?}", mistakes.len());
+}
+
+#[test]
+fn the_page_says_what_the_tables_and_tests_say() {
+    let (rows, marks, _) = all();
+    let files = files();
+    let written = files.iter().find(|file| file.path == page::PATH).map(|file| file.text.as_str()).unwrap_or_default();
+    let wanted = page::text(&rows, &marks);
+    let differing = wanted.lines().zip(written.lines()).find(|(wanted, written)| wanted != written);
+    assert!(
+        !IS_COMPLETE || written == wanted,
+        "run `cargo run -p fuchsine-tests --bin conformance -- --write`; the first line that differs:\n{differing:#?}"
+    );
+}
