@@ -64,7 +64,7 @@ fn waiting_in_the_foreground_advances_the_clock() {
         let dispatcher = world.driver("timer").new_dispatcher(DispatcherBuilder::new()).expect("it is made");
         let done = Arc::new(AtomicUsize::new(0));
         let told = Arc::clone(&done);
-        let posted = dispatcher.post_after(Duration::from_secs(3600), move |_| {
+        let _handle = dispatcher.post_after(Duration::from_secs(3600), move |_| {
             told.fetch_add(1, Ordering::Relaxed);
         });
         world.settle();
