@@ -18,6 +18,8 @@ mod stall_watch;
 #[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]
+mod waiter;
+#[cfg(not(loom))]
 mod worker;
 
 #[cfg(not(loom))]
@@ -28,3 +30,5 @@ pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
 pub(crate) use run_queue::current_pool;
 #[cfg(not(loom))]
 pub(crate) use threads::ThreadRefused;
+#[cfg(not(loom))]
+pub(crate) use waiter::Waiter;

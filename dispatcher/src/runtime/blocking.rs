@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::call_stack;
-use crate::pool::current_pool;
+use super::blocked::{MayNotBlock, may_block};
 use crate::status::Status;
 
 /// Runs `f`, which may block, where blocking is allowed: on a dispatcher that allows sync calls, and on threads that
@@ -21,16 +20,17 @@ use crate::status::Status;
 /// # Ok::<(), fuchsine_dispatcher::Status>(())
 /// ```
 pub fn blocking<R, F: FnOnce() -> R>(f: F) -> Result<R, BlockingError<F>> {
-    let is_allowed = match call_stack::innermost_dispatcher() {
-        Some(dispatcher) => dispatcher.allows_sync_calls(),
-        // On a pool, but in no dispatcher: in the observer of a driver.
-        None => current_pool() == 0,
-    };
-    if is_allowed { Ok(f()) } else { Err(BlockingError(f)) }
+    match may_block() {
+        Ok(()) => Ok(f()),
+        Err(why) => Err(BlockingError { refused: f, why }),
+    }
 }
 
 /// Blocking is not allowed here. It carries what was to be run.
-pub struct BlockingError<F>(F);
+pub struct BlockingError<F> {
+    refused: F,
+    why: MayNotBlock,
+}
 
 impl<F> BlockingError<F> {
     /// [`Status::BadState`].
@@ -40,7 +40,7 @@ impl<F> BlockingError<F> {
 
     /// What was not run.
     pub fn into_inner(self) -> F {
-        self.0
+        self.refused
     }
 
     /// Drops what was not run and keeps the status.
@@ -57,7 +57,7 @@ impl<F> fmt::Debug for BlockingError<F> {
 
 impl<F> fmt::Display for BlockingError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("blocking is not allowed on this dispatcher: make it with `allow_sync_calls`, or use `offload`")
+        f.write_str(self.why.as_str())
     }
 }
 

@@ -42,6 +42,8 @@ impl Frame {
 
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The dispatcher whose offloaded work this thread does.
+    static WORK_OF: RefCell<Option<Arc<DispatcherInner>>> = const { RefCell::new(None) };
 }
 
 /// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only.
@@ -105,20 +107,28 @@ pub(crate) fn push_driver(driver: &Arc<DriverInner>) -> FrameGuard {
     push(Frame::Driver(Arc::clone(driver)))
 }
 
-/// Runs `f` as if the stack were empty: work on a lane belongs to no driver, also where one thread does everything.
-pub(crate) fn hidden<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(Vec<Frame>);
+/// Runs `f`, which is work of `dispatcher`, as if the stack were empty: work on a lane belongs to no driver, also where
+/// one thread does everything.
+pub(crate) fn as_work_of<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() -> R) -> R {
+    struct Restore(Vec<Frame>, Option<Arc<DispatcherInner>>);
     impl Drop for Restore {
         fn drop(&mut self) {
+            WORK_OF.with(|work_of| work_of.replace(self.1.take()));
             STACK.with(|stack| {
                 stack.replace(std::mem::take(&mut self.0));
                 publish(stack.borrow().last());
             });
         }
     }
-    let _restore = Restore(STACK.with(RefCell::take));
+    let stack = STACK.with(RefCell::take);
+    let _restore = Restore(stack, WORK_OF.with(|work_of| work_of.replace(Some(Arc::clone(dispatcher)))));
     publish(None);
     f()
+}
+
+/// The dispatcher whose offloaded work this thread does, while it is inside of nothing else.
+pub(crate) fn dispatcher_of_work() -> Option<Arc<DispatcherInner>> {
+    WORK_OF.try_with(|work_of| work_of.borrow().clone()).unwrap_or_default()
 }
 
 /// The dispatcher of the innermost frame.

@@ -24,6 +24,8 @@ pub(crate) struct Active {
     pub(crate) thread: thread::ThreadId,
     pub(crate) what: ActiveWhat,
     pub(crate) since: Instant,
+    /// What it waits for, if it sleeps in a blocking call.
+    pub(crate) waits_for: Option<&'static str>,
 }
 
 /// What runs.
@@ -128,8 +130,15 @@ impl Core {
     pub(crate) fn enter_as(&mut self, what: ActiveWhat, dispatcher: &DispatcherInner) -> ActiveId {
         let thread = thread::current_id();
         let since = dispatcher.pool().reactor().clock().coarse();
-        self.active.push(Active { thread, what, since });
+        self.active.push(Active { thread, what, since, waits_for: None });
         ActiveId(thread)
+    }
+
+    /// Notes what the newest callback of a thread waits for.
+    pub(crate) fn note_wait(&mut self, thread: thread::ThreadId, waits_for: Option<&'static str>) {
+        if let Some(active) = self.active.iter_mut().rfind(|active| active.thread == thread) {
+            active.waits_for = waits_for;
+        }
     }
 
     /// The callback of [`enter`](Core::enter) has returned.

@@ -32,6 +32,8 @@ pub struct RunningDump {
     pub posted_from: Option<&'static Location<'static>>,
     /// For how long, by the coarse clock.
     pub running_for: Duration,
+    /// What it waits for, if it sleeps in a blocking call of this crate.
+    pub waits_for: Option<&'static str>,
 }
 
 /// A callback that waits.
@@ -99,7 +101,8 @@ impl DispatcherDump {
                     ActiveWhat::ShutdownObserver => ("shutdown observer", "", None),
                 };
                 let running_for = now.duration_since(active.since);
-                RunningDump { thread: active.thread, what, type_name, posted_from, running_for }
+                let waits_for = active.waits_for;
+                RunningDump { thread: active.thread, what, type_name, posted_from, running_for, waits_for }
             })
             .collect();
         let stages =
@@ -168,6 +171,9 @@ impl fmt::Display for DispatcherDump {
             write!(f, "  running on {:?} for {:?}: {}", running.thread, running.running_for, running.what)?;
             if let Some(location) = running.posted_from {
                 write!(f, " posted at {location} ({})", running.type_name)?;
+            }
+            if let Some(what) = running.waits_for {
+                write!(f, ", waits for {what}")?;
             }
             writeln!(f)?;
         }

@@ -3,6 +3,7 @@
 //! A [`Runtime`] is a plain value; several may live in a process, one a test for example. It knows nothing of channels
 //! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
 
+pub(crate) mod blocked;
 mod blocking;
 mod builder;
 pub(crate) mod call_stack;

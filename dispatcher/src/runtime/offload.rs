@@ -104,7 +104,8 @@ where
         if let Some(cell) = self.cell.upgrade() {
             let waiting = std::mem::replace(&mut *cell.lock(), Cell::Taken);
             if let Cell::Waiting(work) = waiting {
-                let result = call_stack::hidden(|| catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
+                let result =
+                    call_stack::as_work_of(&self.dispatcher, || catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
                 *cell.lock() = Cell::Finished(result.map_err(message_of));
             }
         }

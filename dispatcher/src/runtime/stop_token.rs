@@ -3,34 +3,90 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use super::blocked;
 use crate::status::Status;
-use crate::sync::{Arc, Condvar, Mutex, Wakeup};
-use crate::time::Clock;
+use crate::sync::{Arc, Mutex};
 
 /// What the tokens of one dispatcher share.
 pub(crate) struct StopState {
-    stopping: Mutex<bool>,
-    changed: Condvar,
+    stopping: Mutex<Stopping>,
     /// Made when somebody wants to poll.
     event: OnceLock<OwnedFd>,
 }
 
+struct Stopping {
+    has_begun: bool,
+    /// Who waits for it, by number, oldest first.
+    waiting: Vec<(u64, Waker)>,
+    next_number: u64,
+}
+
 impl StopState {
-    pub(crate) fn new(stopping: bool) -> Self {
-        StopState { stopping: Mutex::new(stopping), changed: Condvar::new(), event: OnceLock::new() }
+    pub(crate) fn new(has_begun: bool) -> Self {
+        let stopping = Stopping { has_begun, waiting: Vec::new(), next_number: 0 };
+        StopState { stopping: Mutex::new(stopping), event: OnceLock::new() }
+    }
+
+    /// A way to wait for the beginning, together with other things.
+    pub(super) fn listen(&self) -> Listener<'_> {
+        Listener { stop: self, number: None }
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.stopping.lock().waiting.len()
     }
 
     /// The dispatcher begins to shut down.
     pub(crate) fn stop(&self) {
         let mut stopping = self.stopping.lock();
-        *stopping = true;
+        stopping.has_begun = true;
+        let waiting = std::mem::take(&mut stopping.waiting);
         if let Some(event) = self.event.get() {
             signal(event);
         }
         drop(stopping);
-        self.changed.notify_all();
+        for (_, waker) in waiting {
+            waker.wake();
+        }
+    }
+}
+
+/// Somebody who waits for the beginning of a shutdown, until this is dropped.
+pub(super) struct Listener<'a> {
+    stop: &'a StopState,
+    number: Option<u64>,
+}
+
+impl Listener<'_> {
+    /// Whether it has begun; otherwise `waker` is called when it does. One waker is kept, the first.
+    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<()> {
+        let mut stopping = self.stop.stopping.lock();
+        if stopping.has_begun {
+            return Poll::Ready(());
+        }
+        if self.number.is_none() {
+            let number = stopping.next_number;
+            stopping.next_number += 1;
+            stopping.waiting.push((number, waker.clone()));
+            self.number = Some(number);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut stopping = self.stop.stopping.lock();
+        let at = stopping.waiting.iter().position(|(waiting, _)| *waiting == number);
+        let waker = at.map(|at| stopping.waiting.remove(at));
+        drop(stopping);
+        drop(waker);
     }
 }
 
@@ -58,7 +114,7 @@ impl StopToken {
 
     /// Whether the shutdown has begun. It never ends.
     pub fn is_stopping(&self) -> bool {
-        *self.0.stopping.lock()
+        self.0.stopping.lock().has_begun
     }
 
     /// Waits until the shutdown begins, but no longer than `timeout`; true when it has begun.
@@ -66,14 +122,11 @@ impl StopToken {
     /// # Thread requirements
     /// It blocks, so it belongs on a work lane or on a dispatcher that allows sync calls.
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        let deadline = Clock::real().now() + timeout;
-        let mut stopping = self.0.stopping.lock();
-        while !*stopping {
-            if self.0.changed.wait_until(&mut stopping, deadline) == Wakeup::TimedOut {
-                return *stopping;
-            }
-        }
-        true
+        let mut listener = self.0.listen();
+        let deadline = blocked::now() + timeout;
+        // It also ends when the dispatcher that waits shuts down, which need not be the token's.
+        blocked::wait_anywhere("a shutdown", deadline, |context| listener.poll(context.waker())).is_ok()
+            || self.is_stopping()
     }
 
     /// A descriptor that becomes readable when the shutdown begins, to be polled beside others. Never read from it.
@@ -87,7 +140,7 @@ impl StopToken {
             let stopping = self.0.stopping.lock();
             // Under the lock `stop` either has set the flag, which is seen here, or will see the descriptor.
             let event = self.0.event.get_or_init(|| event);
-            if *stopping {
+            if stopping.has_begun {
                 signal(event);
             }
         }
