@@ -218,6 +218,8 @@ impl Told {
 
 /// A thousand peers write, from the pool and from outside, while the readers' dispatcher shuts down: each read is told
 /// once, and each message is read or still there.
+///
+/// Shows DT-26, R150.
 #[test]
 fn a_thousand_peers_write_while_the_dispatcher_shuts_down() {
     const PEERS: usize = 1000;

@@ -42,6 +42,8 @@ fn a_dispatcher_is_owned_by_the_driver_that_the_thread_is_inside_of() {
 }
 
 /// The driver is left again although the closure panicked.
+///
+/// Shows R9, TC-2.
 #[test]
 fn a_driver_is_left_when_what_entered_it_panics() {
     let runtime = ForegroundRuntime::new();
@@ -97,6 +99,7 @@ fn runtime_options_are_checked() {
     }
 }
 
+/// Shows R30, U-22.
 #[test]
 fn names_of_any_length_are_kept_whole() {
     let runtime = ForegroundRuntime::new();
@@ -184,6 +187,8 @@ fn a_callback_takes_back_what_is_already_due() {
 }
 
 /// Rearming from its own callback, in the middle of a queue that never runs dry: delayed tasks do not starve.
+///
+/// Shows R79.
 #[test]
 fn delayed_tasks_do_not_starve_behind_a_queue_that_never_runs_dry() {
     let runtime = pool_of(1);

@@ -59,6 +59,8 @@ fn promise_1_each_accepted_callback_ends_exactly_once() {
 }
 
 /// Promise 1, on threads: posts, cancels and a shutdown race; what was accepted is accounted for to the last one.
+///
+/// Shows R82.
 #[test]
 fn promise_1_holds_while_posts_cancels_and_shutdown_race() {
     const POSTERS: usize = 3;
@@ -112,6 +114,8 @@ fn promise_1_holds_while_posts_cancels_and_shutdown_race() {
 }
 
 /// Promise 2: never two callbacks at once, whatever the mix; and each sees what the previous one wrote.
+///
+/// Shows R73.
 #[test]
 fn promise_2_a_synchronized_dispatcher_never_runs_two_callbacks_at_once() {
     let runtime = pool_of(4);
@@ -219,6 +223,8 @@ fn promise_3_callbacks_run_in_the_order_in_which_they_became_ready() {
 }
 
 /// Promise 4: the first of ten blocks, the other nine run.
+///
+/// Shows R68, R74.
 #[test]
 fn promise_4_no_callback_of_an_unsynchronized_dispatcher_waits_behind_a_running_one() {
     let runtime = pool_of(2);
@@ -265,6 +271,8 @@ fn promise_5_a_post_never_runs_its_own_callback() {
 }
 
 /// Promise 5: a driver that is anywhere in the call stack is not called into, however many others are in between.
+///
+/// Shows R11.
 #[test]
 fn promise_5_a_driver_anywhere_in_the_call_stack_is_never_called_into() {
     let runtime = ForegroundRuntime::new();
@@ -380,6 +388,8 @@ fn promise_6_a_message_runs_inline_when_it_is_allowed_and_only_then() {
 }
 
 /// Promise 6: inline calls nest to a bounded depth; past it they are deferred, and nothing is lost.
+///
+/// Shows R60.
 #[test]
 fn promise_6_inline_calls_nest_to_a_bounded_depth() {
     let runtime = ForegroundRuntime::with(RuntimeBuilder::new().inline_depth(4)).expect("a foreground runtime");
@@ -416,6 +426,8 @@ fn promise_6_inline_calls_nest_to_a_bounded_depth() {
 }
 
 /// Promise 7: a flood on one dispatcher delays another by one batch a turn.
+///
+/// Shows R66.
 #[test]
 fn promise_7_a_flood_delays_others_by_one_batch_a_turn() {
     let (runtime, flooded) = foreground("flooded");
