@@ -15,6 +15,7 @@ use async_task::Runnable;
 
 use super::join::{JoinError, JoinHandle, Joined};
 use crate::runtime::DispatcherHandle;
+use crate::runtime::call_stack;
 use crate::runtime::callback_queue::{Callback, Invoke, Outcome};
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::live_futures::FutureId;
@@ -93,6 +94,16 @@ impl<F: Future> Future for Tracked<F> {
 }
 
 impl<F: Future> Tracked<F> {
+    /// Has the dispatcher admit and list a future; it comes back if the dispatcher does not.
+    fn admit(dispatcher: &Arc<DispatcherInner>, future: F) -> Result<(Self, FutureId), F> {
+        let id = {
+            let Ok(mut core) = dispatcher.admit() else { return Err(future) };
+            core.futures.insert()
+        };
+        let ending = Ending { dispatcher: Arc::clone(dispatcher), id, finished: false };
+        Ok((Tracked { future: Some(Box::pin(future)), ending }, id))
+    }
+
     fn drop_future(&mut self) {
         let future = self.future.take();
         let dispatcher = Arc::clone(&self.ending.dispatcher);
@@ -142,26 +153,74 @@ impl DispatcherHandle {
         F::Output: Send + 'static,
     {
         let location = Location::caller();
-        let dispatcher = Arc::clone(self.inner());
-        let id = {
-            let Ok(mut core) = dispatcher.admit() else { return Err(SpawnError(future)) };
-            core.futures.insert()
-        };
-        let ending = Ending { dispatcher: Arc::clone(&dispatcher), id, finished: false };
-        let tracked = Tracked { future: Some(Box::pin(future)), ending };
-        let waking = Arc::clone(&dispatcher);
-        let (runnable, task) =
-            async_task::spawn(tracked, move |runnable| waking.accept_wake(Callback::new(Wake(runnable)), location));
-        dispatcher.lock().futures.set_waker(id, runnable.waker());
-        runnable.schedule();
+        let (tracked, id) = Tracked::admit(self.inner(), future).map_err(SpawnError::shuts_down)?;
+        let (runnable, task) = async_task::spawn(tracked, self.waking(location));
+        self.begin(id, runnable);
         Ok(JoinHandle::new(task))
+    }
+
+    /// Spawns a future that need not be `Send`, on a dispatcher [without thread
+    /// migration](crate::DispatcherBuilder::no_thread_migration), from one of its own callbacks.
+    ///
+    /// All of it stays on the thread of the dispatcher: every poll, and the drop, also when it is canceled from elsewhere,
+    /// when its waker fires elsewhere, or when the dispatcher shuts down.
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future when the dispatcher is not the current one, when it may migrate, or when it shuts
+    /// down or has shut down.
+    ///
+    /// # Thread requirements
+    /// The dispatcher's own callbacks.
+    ///
+    /// # Examples
+    /// See [`no_thread_migration`](crate::DispatcherBuilder::no_thread_migration).
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let location = Location::caller();
+        if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
+            return Err(SpawnError { future, cause: Cause::NotLocal });
+        }
+        let (tracked, id) = Tracked::admit(self.inner(), future).map_err(SpawnError::shuts_down)?;
+        // The task itself checks at each poll and at the drop that it is on the thread of this call.
+        let (runnable, task) = async_task::spawn_local(tracked, self.waking(location));
+        self.begin(id, runnable);
+        Ok(JoinHandle::new(task))
+    }
+
+    fn waking(&self, location: &'static Location<'static>) -> impl Fn(Runnable) + Send + Sync + use<> {
+        let dispatcher = Arc::clone(self.inner());
+        move |runnable| dispatcher.accept_wake(Callback::new(Wake(runnable)), location)
+    }
+
+    /// Has a future that was admitted polled for the first time.
+    fn begin(&self, id: FutureId, runnable: Runnable) {
+        self.inner().lock().futures.set_waker(id, runnable.waker());
+        runnable.schedule();
     }
 }
 
-/// A future was refused because the dispatcher shuts down or has shut down. It carries the future, unpolled.
-pub struct SpawnError<F>(F);
+/// A future was refused: the dispatcher shuts down or has shut down, or it is one that `spawn_local` may not be called on
+/// here. It carries the future, unpolled.
+pub struct SpawnError<F> {
+    future: F,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy)]
+enum Cause {
+    ShutsDown,
+    NotLocal,
+}
 
 impl<F> SpawnError<F> {
+    fn shuts_down(future: F) -> Self {
+        SpawnError { future, cause: Cause::ShutsDown }
+    }
+
     /// [`Status::BadState`].
     pub fn status(&self) -> Status {
         Status::BadState
@@ -169,7 +228,7 @@ impl<F> SpawnError<F> {
 
     /// The future.
     pub fn into_inner(self) -> F {
-        self.0
+        self.future
     }
 
     /// Drops the future and keeps the status.
@@ -186,7 +245,12 @@ impl<F> fmt::Debug for SpawnError<F> {
 
 impl<F> fmt::Display for SpawnError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the future was refused: the dispatcher shuts down")
+        f.write_str(match self.cause {
+            Cause::ShutsDown => "the future was refused: the dispatcher shuts down",
+            Cause::NotLocal => {
+                "the local future was refused: it is spawned in a callback of a dispatcher without thread migration only"
+            }
+        })
     }
 }
 

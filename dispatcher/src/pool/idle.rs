@@ -122,6 +122,34 @@ impl Idle {
         wake
     }
 
+    /// Wakes one sleeping thread that `may` be woken, whoever searches: to be called after something was queued that only
+    /// such threads run.
+    pub(crate) fn wake_one_of(&self, may: impl Fn(ThreadIndex) -> bool) -> Wake {
+        let mut sleepers = self.sleepers.lock();
+        let wake = if let Some(at) = sleepers.parked.iter().rposition(|&thread| may(thread)) {
+            let thread = sleepers.parked.remove(at);
+            sleepers.unparked[thread] = true;
+            Wake::Parked(thread)
+        } else if sleepers.leader.is_some_and(&may) {
+            sleepers.leader = None;
+            Wake::Leader
+        } else {
+            return Wake::Nobody;
+        };
+        // ORDERING: AcqRel, as in `notify`. The woken thread is counted as searching from here on.
+        self.word.fetch_add(SEARCHING_ONE - SLEEPING_ONE, Ordering::AcqRel);
+        drop(sleepers);
+        if let Wake::Parked(thread) = wake {
+            self.signals[thread].notify_one();
+        }
+        wake
+    }
+
+    /// Lets everybody who is about to sleep or to wake somebody see what the calling thread has changed before.
+    pub(crate) fn publish(&self) {
+        drop(self.sleepers.lock());
+    }
+
     /// A thread that was active begins to search.
     pub(crate) fn start_searching(&self) {
         // ORDERING: AcqRel, as in `notify`.

@@ -1,12 +1,16 @@
 //! The pool (L2): threads that run *runnables*. It knows no callback, no driver and no dispatcher.
 //!
 //! A pool is a set of event loops that share one reactor. Each has a deque of runnables and steals from its siblings;
-//! threads outside use the injector. Who sleeps and who is woken is [`idle`]'s business, described and argued in
+//! threads outside use the injector. What is pinned to one thread waits there: [`hosts`]. Who sleeps and who is woken is [`idle`]'s business, described and argued in
 //! `pool/README.md`. There is one pool a scheduler role: [`role`].
 
+#[cfg(not(loom))]
+mod hosts;
 pub(crate) mod idle;
 #[cfg(not(loom))]
 pub(crate) mod lanes;
+#[cfg(all(test, loom))]
+mod loom_hosts;
 #[cfg(all(test, loom))]
 mod loom_idle;
 #[cfg(not(loom))]
@@ -23,7 +27,9 @@ mod waiter;
 mod worker;
 
 #[cfg(not(loom))]
-pub(crate) use idle::MOST_THREADS;
+pub(crate) use hosts::Place;
+#[cfg(not(loom))]
+pub(crate) use idle::{MOST_THREADS, ThreadIndex};
 #[cfg(not(loom))]
 pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
 #[cfg(not(loom))]

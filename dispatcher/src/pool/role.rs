@@ -7,6 +7,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::time::{Clock, Instant};
 
+use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
 use super::run_queue::{self, Pushed, RunQueue};
@@ -18,6 +19,11 @@ use super::worker::TURNS_PER_LOOK;
 pub(crate) trait Runnable: Send + Sync + 'static {
     /// Makes a turn on this thread.
     fn run_turn(self: Arc<Self>) -> Turn;
+
+    /// Where its next turn may be made.
+    fn place(&self) -> Place {
+        Place::Anywhere
+    }
 }
 
 /// What becomes of a runnable after its turn.
@@ -51,6 +57,7 @@ pub(crate) struct Pool {
     pub(super) reactor: Arc<Reactor>,
     pub(super) queue: RunQueue,
     pub(super) idle: Idle,
+    pub(super) hosts: Hosts,
     /// For each thread, touched by itself only: whether it counts as searching.
     pub(super) searching: Flags,
     /// For each thread: how many turns it has begun.
@@ -73,6 +80,7 @@ impl Pool {
             reactor,
             queue: RunQueue::new(limit),
             idle: Idle::new(limit),
+            hosts: Hosts::new(options.threads),
             searching: Flags::new(limit),
             turns: Turns::new(limit),
             watch: StallWatch::new(format!("{}-watch", options.name)),
@@ -109,14 +117,90 @@ impl Pool {
         self.threads.base() == 0
     }
 
-    /// Makes a runnable run: on this thread's own deque if it belongs to the pool, else through the injector.
+    /// Makes a runnable run: at its host if it is pinned, else on this thread's own deque if it belongs to the pool, else through the injector.
     ///
     /// Nobody is woken for what this thread runs next itself: a wake-up costs more than most callbacks. If the callback
     /// that is running takes long, the stall watch wakes a thread for it.
     pub(crate) fn schedule(self: &Arc<Self>, task: Task) {
-        match self.queue.push(self.id(), task) {
-            Pushed::Next => self.watch.arm(self),
-            Pushed::Behind => self.notify(),
+        match task.place() {
+            Place::On(host) => self.schedule_pinned(host, task),
+            Place::MayBlock if self.is_host_current() => self.keep_out(task),
+            Place::Anywhere | Place::MayBlock => match self.queue.push(self.id(), task) {
+                Pushed::Next => self.watch.arm(self),
+                Pushed::Behind => self.notify(),
+            },
+        }
+    }
+
+    fn schedule_pinned(&self, host: ThreadIndex, task: Task) {
+        if self.is_driven_by_hand() {
+            // One thread does everything, in the order in which it became runnable.
+            self.queue.push(self.id(), task);
+            return;
+        }
+        if self.hosts.push_pinned(host, task) && run_queue::current_index(self.id()) != Some(host) {
+            let wake = self.idle.unpark(host);
+            self.carry_out(wake);
+        }
+    }
+
+    /// Hands what may block from a host to the other threads.
+    pub(super) fn keep_out(&self, task: Task) {
+        self.hosts.push_kept_out(task);
+        self.wake_no_host();
+    }
+
+    fn wake_no_host(&self) {
+        let wake = self.idle.wake_one_of(|thread| !self.hosts.is_host(thread));
+        self.carry_out(wake);
+    }
+
+    fn is_host_current(&self) -> bool {
+        !self.is_driven_by_hand()
+            && run_queue::current_index(self.id()).is_some_and(|thread| self.hosts.is_host(thread))
+    }
+
+    /// Puts a runnable behind all others after its turn on this thread.
+    pub(super) fn schedule_again(&self, task: Task) {
+        match task.place() {
+            // It is the calling thread, which looks there before it sleeps.
+            Place::On(host) if !self.is_driven_by_hand() => {
+                let _ = self.hosts.push_pinned(host, task);
+            }
+            _ => {
+                if self.queue.push(self.id(), task) == Pushed::Behind {
+                    // What stands alone in the own deque is run next, by this thread and at once.
+                    self.notify();
+                }
+            }
+        }
+    }
+
+    /// Chooses the base thread for one more pinned runnable; [`unpin`](Pool::unpin) gives it back.
+    pub(crate) fn pin(&self) -> ThreadIndex {
+        let host = self.hosts.pin();
+        // Somebody may count on this thread to take what was kept out of others. Whoever does so later sees that it is a
+        // host by now.
+        self.idle.publish();
+        if !self.hosts.is_kept_out_empty() {
+            self.wake_no_host();
+        }
+        host
+    }
+
+    /// Something that was pinned to `host` is gone.
+    pub(crate) fn unpin(&self, host: ThreadIndex) {
+        self.hosts.unpin(host);
+        if !self.hosts.is_kept_out_empty() {
+            self.wake_no_host();
+        }
+    }
+
+    /// Whether the calling thread is the one that runs what is pinned to `host`.
+    pub(crate) fn is_on(&self, host: ThreadIndex) -> bool {
+        match self.is_driven_by_hand() {
+            true => self.is_current() && self.hosts.is_hand(),
+            false => run_queue::current_index(self.id()) == Some(host),
         }
     }
 
@@ -198,6 +282,10 @@ impl Pool {
         let Some(task) = self.queue.steal_injected() else {
             return self.lanes.run_one_by_hand() || self.take_events();
         };
+        if matches!(task.place(), Place::On(_)) && !self.hosts.claim_by_hand() {
+            self.queue.push(self.id(), task);
+            panic!("a dispatcher without thread migration runs on the thread that first turned the crank for one");
+        }
         if Arc::clone(&task).run_turn() == Turn::Again {
             self.queue.push(self.id(), task);
         }

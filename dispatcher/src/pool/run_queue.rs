@@ -14,6 +14,8 @@ use crate::sync::{RwLock, thread_local};
 thread_local! {
     /// The pool that this thread belongs to, 0 for none.
     static CURRENT_POOL: Cell<usize> = const { Cell::new(0) };
+    /// Its number there; means nothing without a pool.
+    static CURRENT_INDEX: Cell<usize> = const { Cell::new(0) };
     /// The deque of this thread, if it is a thread of a pool.
     static OWN: RefCell<Option<Worker<Task>>> = const { RefCell::new(None) };
 }
@@ -21,6 +23,11 @@ thread_local! {
 /// The pool that the calling thread belongs to, 0 for none.
 pub(crate) fn current_pool() -> usize {
     CURRENT_POOL.with(Cell::get)
+}
+
+/// The number of the calling thread within the pool `id`, if it is one of its threads.
+pub(crate) fn current_index(id: usize) -> Option<usize> {
+    (current_pool() == id).then(|| CURRENT_INDEX.with(Cell::get))
 }
 
 /// Counts the calling thread as one of the pool `id` while `f` runs, without a deque: one that it has belongs to another
@@ -64,6 +71,7 @@ impl RunQueue {
         let worker = Worker::new_fifo();
         self.stealers.write()[index] = Some(worker.stealer());
         CURRENT_POOL.with(|current| current.set(id));
+        CURRENT_INDEX.with(|current| current.set(index));
         OWN.with(|own| own.replace(Some(worker)));
     }
 

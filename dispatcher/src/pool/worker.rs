@@ -3,15 +3,16 @@
 //! A base thread is an event loop whose workload is the pool's runnables and whose way to sleep is the pool's; an extra
 //! thread runs the same workload and sleeps the same way, without a loop of its own around it.
 //!
-//! 1. Make turns: of the own deque, every [`INJECTOR_TICK`]th one of the injector first, else stolen from a sibling.
+//! 1. Make turns: of the own deque, every [`INJECTOR_TICK`]th one of the injector first, else stolen from a sibling. A
+//!    host (`hosts.rs`) makes every second one of what is pinned to it, if anything is.
 //! 2. Every [`TURNS_PER_LOOK`] turns look at the reactor without blocking, so that timers and descriptors are served
 //!    while everybody is busy.
 //! 3. With nothing to run, sleep as the pool's protocol says (`pool/README.md`): lead if nobody does, else park.
 //!
 //! A thread that found nothing counts as searching until it finds something, sleeps, or runs anything else.
 
+use super::hosts::Place;
 use super::idle::{SleepAs, ThreadIndex};
-use super::run_queue::Pushed;
 use super::{Pool, Task, Turn};
 use crate::event_loop::PollMode;
 use crate::sync::Arc;
@@ -78,10 +79,18 @@ impl Worker {
                 self.seat.look();
             }
             let Some(task) = self.seat.next(self.turns) else { return false };
+            let may_block = task.place() == Place::MayBlock;
+            if may_block && !pool.hosts.begin_blocking(self.seat.index) {
+                pool.keep_out(task);
+                continue;
+            }
             pool.turns.begin(self.seat.index);
-            if Arc::clone(&task).run_turn() == Turn::Again && pool.queue.push(pool.id(), task) == Pushed::Behind {
-                // What stands alone in the own deque is run next, by this thread and at once.
-                pool.notify();
+            let turn = Arc::clone(&task).run_turn();
+            if may_block {
+                pool.hosts.end_blocking(self.seat.index);
+            }
+            if turn == Turn::Again {
+                pool.schedule_again(task);
             }
         }
         true
@@ -94,18 +103,26 @@ impl Seat {
     }
 
     fn next(&self, turn: u32) -> Option<Task> {
-        let queue = &self.pool.queue;
+        let (queue, hosts) = (&self.pool.queue, &self.pool.hosts);
+        let pop_own = || {
+            let pinned_first = turn.is_multiple_of(2).then(|| hosts.pop_pinned(self.index)).flatten();
+            pinned_first.or_else(|| queue.pop_own()).or_else(|| hosts.pop_pinned(self.index))
+        };
         let own = if turn.is_multiple_of(INJECTOR_TICK) {
-            queue.steal_injected().or_else(|| queue.pop_own())
+            hosts.steal_kept_out(self.index).or_else(|| queue.steal_injected()).or_else(pop_own)
         } else {
-            queue.pop_own()
+            pop_own()
         };
         if own.is_some() {
             self.stop_searching();
             return own;
         }
         self.start_searching();
-        let found = queue.steal_injected().or_else(|| queue.steal_from_siblings(self.index));
+        // What was kept out first: whoever did so has woken this thread for it and nobody else.
+        let found = hosts
+            .steal_kept_out(self.index)
+            .or_else(|| queue.steal_injected())
+            .or_else(|| queue.steal_from_siblings(self.index));
         if found.is_some() {
             self.stop_searching();
         }
@@ -145,7 +162,8 @@ impl Seat {
         self.start_searching();
         let lead = pool.reactor.try_lead();
         let how = pool.idle.begin_sleep(self.index, lead.is_some());
-        let stays_awake = !pool.queue.is_empty() || pool.threads.is_closed();
+        let has_work = !pool.queue.is_empty() || pool.hosts.has_work_for(self.index);
+        let stays_awake = has_work || pool.threads.is_closed();
         if how.is_some() && stays_awake {
             pool.idle.cancel_sleep(self.index);
         }

@@ -27,6 +27,7 @@ impl DispatcherBuilder {
                 name: String::new(),
                 synchronized: true,
                 allow_sync_calls: false,
+                no_thread_migration: false,
                 scheduler_role: String::new(),
             },
             observer: None,
@@ -52,6 +53,40 @@ impl DispatcherBuilder {
         self
     }
 
+    /// Everything of the dispatcher runs on one thread, for life: callbacks, canceled ones, drops of closures and futures,
+    /// and the shutdown observer. So it may use thread-local values, and
+    /// [`spawn_local`](crate::DispatcherHandle::spawn_local) futures that are not `Send`.
+    ///
+    /// The thread is the base thread of its pool that the fewest such dispatchers have. It runs other dispatchers too, but
+    /// none that [allows sync calls](DispatcherBuilder::allow_sync_calls), so that nothing blocks it; a long callback of
+    /// another dispatcher on that thread does delay this one. Inline calls are made on that thread only; from other threads
+    /// they are deferred. Not together with [`unsynchronized`](DispatcherBuilder::unsynchronized) or `allow_sync_calls`.
+    ///
+    /// In a foreground runtime the thread is the one that first turns the crank for such a dispatcher.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::{DispatcherBuilder, RuntimeBuilder, current};
+    /// use std::{rc::Rc, time::Duration};
+    ///
+    /// let runtime = RuntimeBuilder::new().build()?;
+    /// let driver = runtime.new_driver("legacy");
+    /// let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().no_thread_migration())?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// dispatcher.post_task(move |_| {
+    ///     let shared = Rc::new("stays on this thread");
+    ///     let here = current().expect("a callback has a dispatcher");
+    ///     let _task = here.spawn_local(async move { sender.send(*shared).expect("it is awaited") });
+    /// })?;
+    /// assert_eq!(receiver.recv()?, "stays on this thread");
+    /// runtime.shutdown(Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn no_thread_migration(mut self) -> Self {
+        self.options.no_thread_migration = true;
+        self
+    }
+
     /// The scheduler role: dispatchers of one role share a pool, different roles never do. `""` is the default role.
     pub fn scheduler_role(mut self, role: impl Into<String>) -> Self {
         self.options.scheduler_role = role.into();
@@ -71,7 +106,8 @@ impl DispatcherBuilder {
     /// In the order in which they are looked for:
     /// - [`Status::InvalidArgs`]: the thread is inside no driver; use
     ///   [`Driver::new_dispatcher`](crate::Driver::new_dispatcher) there.
-    /// - [`Status::NotSupported`]: unsynchronized together with `allow_sync_calls`.
+    /// - [`Status::NotSupported`]: unsynchronized together with `allow_sync_calls`, or `no_thread_migration` together with
+    ///   either.
     /// - [`Status::BadState`]: the driver shuts down or has shut down.
     /// - [`Status::NoResources`]: the thread limit of the role is reached, or the system has no thread left.
     pub fn build(self) -> Result<Dispatcher, CreateError> {
@@ -85,6 +121,9 @@ impl DispatcherBuilder {
         let DispatcherBuilder { options, observer } = self;
         if !options.synchronized && options.allow_sync_calls {
             return Err(CreateError::new(CreateErrorKind::UnsynchronizedSyncCalls));
+        }
+        if options.no_thread_migration && (!options.synchronized || options.allow_sync_calls) {
+            return Err(CreateError::new(CreateErrorKind::PinnedWithOthers));
         }
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
@@ -103,14 +142,19 @@ impl DispatcherBuilder {
                 })
             })?;
         }
+        let pinned_to = options.no_thread_migration.then(|| pool.pin());
         let made = owner.add_dispatcher(|| {
-            DispatcherInner::new(DispatcherId::fresh(), options, Arc::clone(owner), Arc::clone(&pool), observer)
+            let id = DispatcherId::fresh();
+            DispatcherInner::new(id, options, Arc::clone(owner), Arc::clone(&pool), pinned_to, observer)
         });
         match made {
             Ok(inner) => Ok(Dispatcher::new(inner)),
             Err(_) => {
                 if allow_sync_calls {
                     pool.release_thread();
+                }
+                if let Some(host) = pinned_to {
+                    pool.unpin(host);
                 }
                 Err(CreateError::new(CreateErrorKind::ShuttingDown))
             }
@@ -138,6 +182,7 @@ pub struct CreateError(Box<CreateErrorKind>);
 enum CreateErrorKind {
     NoDriver,
     UnsynchronizedSyncCalls,
+    PinnedWithOthers,
     ShuttingDown,
     ThreadLimit(usize),
     System(std::io::Error),
@@ -152,7 +197,7 @@ impl CreateError {
     pub fn status(&self) -> Status {
         match &*self.0 {
             CreateErrorKind::NoDriver => Status::InvalidArgs,
-            CreateErrorKind::UnsynchronizedSyncCalls => Status::NotSupported,
+            CreateErrorKind::UnsynchronizedSyncCalls | CreateErrorKind::PinnedWithOthers => Status::NotSupported,
             CreateErrorKind::ShuttingDown => Status::BadState,
             CreateErrorKind::ThreadLimit(_) => Status::NoResources,
             CreateErrorKind::System(error) => super::status_of_refusal(error),
@@ -170,6 +215,9 @@ impl fmt::Display for CreateError {
             CreateErrorKind::UnsynchronizedSyncCalls => {
                 f.write_str("an unsynchronized dispatcher cannot allow sync calls; choose one of the two")
             }
+            CreateErrorKind::PinnedWithOthers => f.write_str(
+                "a dispatcher without thread migration is synchronized and allows no sync calls; leave those options out",
+            ),
             CreateErrorKind::ShuttingDown => f.write_str("its driver shuts down or has shut down"),
             CreateErrorKind::ThreadLimit(limit) => {
                 write!(f, "its role may have {limit} threads and all are taken; raise the thread limit")

@@ -19,7 +19,7 @@ use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
-use crate::pool::{Pool, Task};
+use crate::pool::{Pool, Task, ThreadIndex};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::time::Instant;
 
@@ -29,6 +29,7 @@ pub(crate) struct Options {
     pub(crate) name: String,
     pub(crate) synchronized: bool,
     pub(crate) allow_sync_calls: bool,
+    pub(crate) no_thread_migration: bool,
     pub(crate) scheduler_role: String,
 }
 
@@ -38,6 +39,8 @@ pub(crate) struct DispatcherInner {
     options: Options,
     owner: Arc<DriverInner>,
     pool: Arc<Pool>,
+    /// The base thread that everything of it runs on, if it is pinned.
+    pinned_to: Option<ThreadIndex>,
     stop: OnceLock<Arc<StopState>>,
     core: Mutex<Core>,
 }
@@ -52,6 +55,7 @@ impl DispatcherInner {
         options: Options,
         owner: Arc<DriverInner>,
         pool: Arc<Pool>,
+        pinned_to: Option<ThreadIndex>,
         observer: Option<ShutdownObserver>,
     ) -> Arc<Self> {
         Arc::new(DispatcherInner {
@@ -59,6 +63,7 @@ impl DispatcherInner {
             options,
             owner,
             pool,
+            pinned_to,
             stop: OnceLock::new(),
             core: Mutex::new(Core::new(observer)),
         })
@@ -82,6 +87,11 @@ impl DispatcherInner {
 
     pub(crate) fn allows_sync_calls(&self) -> bool {
         self.options.allow_sync_calls
+    }
+
+    /// The base thread of its pool that everything of it runs on, if it is pinned.
+    pub(crate) fn pinned_to(&self) -> Option<ThreadIndex> {
+        self.pinned_to
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -359,6 +369,7 @@ impl DispatcherInner {
             // The answer is known; spare the look at the stack.
             return Caller {
                 on_own_pool: false,
+                off_pinned_thread: false,
                 owner_in_stack: false,
                 allows_sync_calls: false,
                 depth: 0,
@@ -368,6 +379,7 @@ impl DispatcherInner {
         let view = call_stack::view(&self.owner);
         Caller {
             on_own_pool: self.pool.is_current(),
+            off_pinned_thread: self.pinned_to.is_some_and(|host| !self.pool.is_on(host)),
             owner_in_stack: view.owner_in_stack,
             allows_sync_calls: view.allows_sync_calls,
             depth: view.depth,

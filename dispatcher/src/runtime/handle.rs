@@ -100,6 +100,11 @@ impl DispatcherHandle {
         self.0.allows_sync_calls()
     }
 
+    /// Whether its callbacks may run on different threads of its pool.
+    pub fn allows_thread_migration(&self) -> bool {
+        !self.0.options().no_thread_migration
+    }
+
     /// The role whose pool it runs on.
     pub fn scheduler_role(&self) -> &str {
         &self.0.options().scheduler_role

@@ -2,8 +2,9 @@
 //!
 //! A callback that becomes ready may run at once on the thread that made it ready. Deferring is always legal; an
 //! inline call is made only when every rule below allows it. Each reason to defer is a variant, is counted, and has a
-//! test. Facts behind the rules: Fuchsia's driver runtime, whose table of the same decision they follow with two
-//! differences: an inline call never overtakes what is queued, and the depth of nested calls is bounded.
+//! test. Facts behind the rules: Fuchsia's driver runtime, whose table of the same decision they follow with three
+//! differences: an inline call never overtakes what is queued, the depth of nested calls is bounded, and a pinned
+//! dispatcher is called inline on its own thread.
 
 /// What made the callback ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(crate) struct Target {
 pub(crate) struct Caller {
     /// Whether this is a thread of the target's own pool.
     pub(crate) on_own_pool: bool,
+    /// Whether the target is pinned to another thread.
+    pub(crate) off_pinned_thread: bool,
     /// Whether the target's driver is anywhere in this thread's call stack.
     pub(crate) owner_in_stack: bool,
     /// Whether a dispatcher that allows sync calls is current.
@@ -59,6 +62,8 @@ pub enum Reason {
     Queued,
     /// The thread is no thread of the dispatcher's pool.
     OtherPool,
+    /// The dispatcher is pinned to another thread.
+    Pinned,
     /// The dispatcher's driver is in this thread's call stack.
     Reentrant,
     /// The stack of inline calls is as deep as allowed.
@@ -76,6 +81,7 @@ impl Reason {
     pub const ALL: &[Reason] = &[
         Reason::Queued,
         Reason::OtherPool,
+        Reason::Pinned,
         Reason::Reentrant,
         Reason::Depth,
         Reason::AllowSyncCalls,
@@ -88,6 +94,7 @@ impl Reason {
         match self {
             Reason::Queued => "queued",
             Reason::OtherPool => "other pool",
+            Reason::Pinned => "pinned",
             Reason::Reentrant => "reentrant",
             Reason::Depth => "depth",
             Reason::AllowSyncCalls => "allow sync calls",
@@ -103,6 +110,8 @@ pub(crate) fn decide(origin: Origin, target: Target, caller: Caller) -> Decision
         Reason::Queued
     } else if !caller.on_own_pool {
         Reason::OtherPool
+    } else if caller.off_pinned_thread {
+        Reason::Pinned
     } else if caller.owner_in_stack {
         Reason::Reentrant
     } else if caller.depth >= caller.depth_limit {
@@ -124,8 +133,14 @@ mod tests {
     use super::*;
 
     const TARGET: Target = Target { synchronized: true, allows_sync_calls: false, busy: false, queued: false };
-    const CALLER: Caller =
-        Caller { on_own_pool: true, owner_in_stack: false, allows_sync_calls: false, depth: 1, depth_limit: 16 };
+    const CALLER: Caller = Caller {
+        on_own_pool: true,
+        off_pinned_thread: false,
+        owner_in_stack: false,
+        allows_sync_calls: false,
+        depth: 1,
+        depth_limit: 16,
+    };
 
     #[test]
     fn a_message_for_an_idle_dispatcher_of_another_driver_runs_inline() {
@@ -142,6 +157,7 @@ mod tests {
     fn each_rule_defers_by_itself_and_says_why() {
         let cases = [
             (TARGET, Caller { on_own_pool: false, ..CALLER }, Reason::OtherPool),
+            (TARGET, Caller { off_pinned_thread: true, ..CALLER }, Reason::Pinned),
             (TARGET, Caller { owner_in_stack: true, ..CALLER }, Reason::Reentrant),
             (TARGET, Caller { depth: 16, ..CALLER }, Reason::Depth),
             (Target { allows_sync_calls: true, ..TARGET }, CALLER, Reason::AllowSyncCalls),

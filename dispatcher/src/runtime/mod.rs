@@ -25,6 +25,8 @@ mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
 #[cfg(all(test, shuttle))]
+mod shuttle_pinned;
+#[cfg(all(test, shuttle))]
 mod shuttle_races;
 mod state;
 mod stop_token;

@@ -77,6 +77,9 @@ impl DispatcherInner {
         if self.allows_sync_calls() {
             self.pool().release_thread();
         }
+        if let Some(host) = self.pinned_to() {
+            self.pool().unpin(host);
+        }
         self.owner().dispatcher_is_gone(self);
         Turn::Done
     }

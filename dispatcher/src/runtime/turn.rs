@@ -17,10 +17,18 @@ use super::core::ActiveId;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
-use crate::pool::{Runnable, Turn};
+use crate::pool::{Place, Runnable, Turn};
 use crate::sync::Arc;
 
 impl Runnable for DispatcherInner {
+    fn place(&self) -> Place {
+        match self.pinned_to() {
+            Some(host) => Place::On(host),
+            None if self.allows_sync_calls() => Place::MayBlock,
+            None => Place::Anywhere,
+        }
+    }
+
     fn run_turn(self: Arc<Self>) -> Turn {
         let mut core = self.lock();
         core.scheduled = false;
