@@ -30,16 +30,16 @@ pub use executor::{
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use executor::{Ready, ready};
-#[cfg(not(any(loom, shuttle)))]
-pub use runtime::WaitHandle;
 #[cfg(not(loom))]
 pub use runtime::{
     BlockingError, CancelError, Counters, CreateError, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle,
-    DispatcherId, DispatcherState, Driver, DriverDump, DriverId, Kind, OffloadError, OffloadHandle, PanicPolicy,
-    PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder, RuntimeDump, RuntimeError,
-    ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, WeakDispatcher, blocking, current,
-    current_driver,
+    DispatcherId, DispatcherState, Driver, DriverDump, DriverId, IrqEvent, IrqHandle, Kind, OffloadError,
+    OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder,
+    RuntimeDump, RuntimeError, ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, Unbound,
+    WeakDispatcher, blocking, current, current_driver,
 };
+#[cfg(not(any(loom, shuttle)))]
+pub use runtime::{Irq, IrqTrigger, WaitHandle};
 pub use status::{Canceled, Status};
 pub use sys::{Interest, Readiness};
 pub use time::Instant;

@@ -18,6 +18,7 @@ pages! {
     getting_started: "getting-started.md",
     concepts_dispatchers: "concepts/dispatchers.md",
     concepts_threads: "concepts/threads.md",
+    concepts_irqs: "concepts/irqs.md",
     concepts_shutdown: "concepts/shutdown.md",
     concepts_channels: "concepts/channels.md",
     concepts_futures: "concepts/futures.md",

@@ -97,6 +97,10 @@ impl Reactor {
         TimerId(self.arm(target, key, Fired::Timer { deadline }))
     }
 
+    pub(crate) fn arm_wait(&self, target: Arc<dyn EventTarget>, key: u64) -> WaitId {
+        WaitId(self.arm(target, key, Fired::Ready(Readiness::READABLE)))
+    }
+
     pub(crate) fn cancel_timer(&self, id: TimerId) -> bool {
         self.disarm(id.0)
     }

@@ -164,6 +164,9 @@ pub enum WaitRefused {
     /// The loop or dispatcher that would have run the callback has closed.
     #[error("the loop has closed")]
     Closed,
+    /// An irq has one handler at a time.
+    #[error("this irq is bound already; unbind its handler first")]
+    AlreadyBound,
     /// The operating system refused for another reason, such as its limit of watched descriptors.
     #[error("the operating system refuses to watch this descriptor")]
     System(#[source] io::Error),
@@ -174,6 +177,7 @@ impl WaitRefused {
     pub fn status(&self) -> Status {
         match self {
             WaitRefused::NotPollable | WaitRefused::Simulated => Status::NotSupported,
+            WaitRefused::AlreadyBound => Status::AlreadyExists,
             WaitRefused::NotOpen => Status::BadHandle,
             WaitRefused::NoInterest => Status::InvalidArgs,
             WaitRefused::Closed => Status::BadState,

@@ -13,6 +13,7 @@ use super::callback_queue::{CallbackQueue, Entry, Kind, OpId, Outcome, Stage, Ty
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
 use super::inline::Reason;
+use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
 use crate::sync::thread;
@@ -53,6 +54,7 @@ pub(crate) struct Core {
     pub(crate) inside: Inside,
     pub(crate) queue: CallbackQueue,
     pub(crate) futures: LiveFutures,
+    pub(super) irqs: Irqs,
     /// All but `pending`, which is enumerated.
     pub(crate) counts: Counters,
     pub(crate) inline_counts: InlineCounts,
@@ -70,6 +72,7 @@ impl Core {
             inside: Inside::default(),
             queue: CallbackQueue::new(),
             futures: LiveFutures::new(),
+            irqs: Irqs::default(),
             counts: Counters::default(),
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
@@ -78,8 +81,11 @@ impl Core {
         }
     }
 
-    /// Puts an armed operation that has its outcome at the end of the queue.
+    /// Puts an armed operation that has its outcome at the end of the queue; of an irq, its delivery.
     pub(super) fn make_ready(&mut self, id: OpId, outcome: Outcome) {
+        if self.queue.stage(id) == Some(Stage::Bound) && matches!(outcome, Outcome::Done(_)) {
+            return self.trigger_irq(id, outcome);
+        }
         self.queue.decide(id, outcome);
         self.queue.move_to(id, Stage::Ready);
     }

@@ -151,7 +151,7 @@ impl DispatcherInner {
     }
 
     /// What is known of a callback that is about to be accepted.
-    fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
+    pub(super) fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
         let (driver, dispatcher) = call_stack::current_ids();
         let accepted_at = self.pool.reactor().clock().coarse();
         Details { deadline, source: EventSource::None, poster: Poster { driver, dispatcher }, location, accepted_at }
@@ -288,7 +288,7 @@ impl DispatcherInner {
     /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.
     fn decide(&self, core: &Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
         let stage = core.queue.stage(id)?;
-        if stage == Stage::Ready {
+        if stage == Stage::Ready || stage == Stage::Bound && !core.irq_listens(id) {
             return None;
         }
         let target = Target {

@@ -105,9 +105,7 @@ impl DispatcherDump {
                 RunningDump { thread: active.thread, what, type_name, posted_from, running_for, waits_for }
             })
             .collect();
-        let stages =
-            [Stage::Ready, Stage::Reading, Stage::Waiting, Stage::Delayed, Stage::Offloaded, Stage::OffloadRunning];
-        let pending: Vec<_> = stages
+        let pending: Vec<_> = Stage::ALL
             .into_iter()
             .flat_map(|stage| core.queue.entries(stage).map(move |(entry, details)| (stage, entry, details)))
             .take(LISTED)

@@ -17,6 +17,10 @@ mod dump;
 mod handle;
 mod ids;
 pub(crate) mod inline;
+mod irq;
+#[cfg(not(shuttle))]
+mod irq_line;
+mod irq_state;
 pub(crate) mod live_futures;
 mod offload;
 mod panic;
@@ -24,6 +28,8 @@ mod runtime_inner;
 mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
+#[cfg(all(test, shuttle))]
+mod shuttle_irqs;
 #[cfg(all(test, shuttle))]
 mod shuttle_pinned;
 #[cfg(all(test, shuttle))]
@@ -53,6 +59,9 @@ pub use dump::{DispatcherDump, DriverDump, PendingDump, RunningDump, RuntimeDump
 pub use handle::{Dispatcher, DispatcherHandle, WeakDispatcher, current, current_driver};
 pub use ids::{DispatcherId, DriverId};
 pub use inline::Reason;
+pub use irq::{IrqEvent, IrqHandle, Unbound};
+#[cfg(not(shuttle))]
+pub use irq_line::{Irq, IrqTrigger};
 pub use offload::{OffloadError, OffloadHandle};
 pub(crate) use panic::message_of;
 pub use panic::{PanicPolicy, PanicReport};

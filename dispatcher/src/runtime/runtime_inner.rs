@@ -177,6 +177,11 @@ impl RuntimeInner {
         core.panic_observers.push(observer);
     }
 
+    /// Whether descriptors and timers are simulated.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.settings.simulated
+    }
+
     #[cfg(feature = "testing")]
     pub(crate) fn sim_net(&self) -> Option<&crate::sys::sim::Net> {
         self.sim_net.as_ref()

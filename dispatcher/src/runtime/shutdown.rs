@@ -2,7 +2,7 @@
 //!
 //! 1. *Begin* (any thread, any number of times; [`DispatcherInner::begin_shutdown`]): from here on posts are refused.
 //!    All that is armed is put behind what is ready, in this order: reads, waits, delayed tasks by deadline, work that
-//!    no worker has started. Everything is marked `Canceled`, except what already has an outcome of its own: a peer
+//!    no worker has started, irqs. Everything is marked `Canceled`, except what already has an outcome of its own: a peer
 //!    that closed, a finished worker's result. Timers and descriptors are given back at once; no deadline is waited for.
 //! 2. *Callbacks that run finish*, work that a worker runs included. Whoever leaves last schedules one more turn.
 //! 3. *Cancel* ([`DispatcherInner::cancel_pending`]): one thread of the pool invokes all of it serially, with the
@@ -16,7 +16,7 @@
 //! step 2; a wake is taken until step 5, in which there is no future left to wake.
 
 use super::call_stack;
-use super::callback_queue::{EventSource, Kind, Outcome, Stage};
+use super::callback_queue::{Entry, EventSource, Kind, Outcome, Stage};
 use super::core::{ActiveWhat, Core};
 use super::dispatcher::DispatcherInner;
 use super::state::{BeginShutdown, DispatcherState};
@@ -30,13 +30,14 @@ impl DispatcherInner {
         if core.state.begin_shutdown() == BeginShutdown::BegunBefore {
             return;
         }
-        let sources = core.mark_canceled();
+        let Leftovers { sources, triggers } = core.mark_canceled();
         let stop = self.stop_state_if_any().cloned();
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if let Some(stop) = stop {
             stop.stop();
         }
+        drop(triggers);
         for source in sources {
             self.take_down(source);
         }
@@ -111,9 +112,25 @@ impl DispatcherInner {
     }
 }
 
+/// What a shutdown leaves to be done without the lock.
+#[derive(Default)]
+struct Leftovers {
+    /// To be disarmed.
+    sources: Vec<EventSource>,
+    /// Deliveries of irqs that are told `Canceled` instead; to be dropped.
+    triggers: Vec<Entry>,
+}
+
 impl Core {
-    /// Puts all that is pending into the order of cancellation; the answer is what has to be disarmed.
-    fn mark_canceled(&mut self) -> Vec<EventSource> {
+    /// Puts all that is pending into the order of cancellation.
+    fn mark_canceled(&mut self) -> Leftovers {
+        let mut left = Leftovers::default();
+        let irqs: Vec<_> = self.queue.ids(Stage::Bound).collect();
+        for &id in &irqs {
+            let (source, trigger) = self.close_irq(id);
+            left.sources.extend(source);
+            left.triggers.extend(trigger);
+        }
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
             if let Some(entry) = self.queue.entry_mut(id) {
@@ -129,15 +146,15 @@ impl Core {
         delayed.sort_by_key(|id| self.queue.details_mut(*id).map(|details| details.deadline));
         armed.append(&mut delayed);
         armed.extend(self.queue.ids(Stage::Offloaded));
-        let mut sources = Vec::new();
+        armed.extend(irqs);
         for id in armed {
             let source = self.queue.decide(id, Outcome::Canceled);
             if !matches!(source, EventSource::None) {
-                sources.push(source);
+                left.sources.push(source);
             }
             self.queue.move_to(id, Stage::Ready);
         }
         debug_assert_eq!(self.state, DispatcherState::ShuttingDown);
-        sources
+        left
     }
 }

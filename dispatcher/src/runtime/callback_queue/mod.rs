@@ -38,12 +38,16 @@ pub enum Kind {
     Offload,
     /// A future that was woken. It is not counted among callbacks: its future is.
     Wake,
+    /// A bound irq, from its binding to its one end.
+    Irq,
+    /// One delivery of an irq. It is not counted among callbacks: its irq is.
+    Trigger,
 }
 
 impl Kind {
-    /// Whether it is counted: a wake is not, its future is.
+    /// Whether it is counted: a wake is not, its future is; a trigger is not, its irq is.
     pub(crate) const fn is_callback(self) -> bool {
-        !matches!(self, Kind::Wake)
+        !matches!(self, Kind::Wake | Kind::Trigger)
     }
 
     /// The kind's name in dumps and logs.
@@ -55,6 +59,8 @@ impl Kind {
             Kind::Read => "channel read",
             Kind::Offload => "offload",
             Kind::Wake => "future",
+            Kind::Irq => "irq",
+            Kind::Trigger => "irq trigger",
         }
     }
 }
@@ -106,9 +112,24 @@ pub(crate) enum Stage {
     Offloaded,
     /// Work that a worker is running.
     OffloadRunning,
+    /// A bound irq; where it stands between two deliveries says its own state.
+    Bound,
 }
 
-const STAGES: usize = 6;
+impl Stage {
+    /// All stages, in the order of their numbers.
+    pub(crate) const ALL: [Stage; 7] = [
+        Stage::Ready,
+        Stage::Reading,
+        Stage::Waiting,
+        Stage::Delayed,
+        Stage::Offloaded,
+        Stage::OffloadRunning,
+        Stage::Bound,
+    ];
+}
+
+const STAGES: usize = Stage::ALL.len();
 
 /// What has to be taken back outside of the table when an operation ends early.
 #[derive(Debug, Clone, Copy)]
@@ -289,10 +310,8 @@ impl CallbackQueue {
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
-        const ALL: [Stage; STAGES] =
-            [Stage::Ready, Stage::Reading, Stage::Waiting, Stage::Delayed, Stage::Offloaded, Stage::OffloadRunning];
-        ALL.into_iter().flat_map(|stage| self.entries(stage)).filter(|(entry, _)| entry.kind.is_callback()).count()
-            as u64
+        let all = Stage::ALL.into_iter().flat_map(|stage| self.entries(stage));
+        all.filter(|(entry, _)| entry.kind.is_callback()).count() as u64
     }
 
     /// How many operations of all kinds there are.
