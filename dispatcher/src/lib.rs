@@ -36,7 +36,7 @@ pub use runtime::{
     DispatcherId, DispatcherState, Driver, DriverDump, DriverId, IrqEvent, IrqHandle, Kind, OffloadError,
     OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder,
     RuntimeDump, RuntimeError, ShutdownDriverError, ShutdownError, StopToken, TakenBack, TaskHandle, Unbound,
-    WeakDispatcher, blocking, current, current_driver,
+    WaitUntilError, WeakDispatcher, blocking, current, current_driver,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{Irq, IrqTrigger, WaitHandle};

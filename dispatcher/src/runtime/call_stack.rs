@@ -6,14 +6,16 @@
 //! # Invariants
 //! - Every push is undone by the drop of its [`FrameGuard`], in reverse order, also when a callback panics.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use thread_local::ThreadLocal;
 
 use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
-use crate::sync::unmodelled::{AtomicU64, Ordering};
-use crate::sync::{Arc, thread_local};
+use crate::sync::thread::ThreadId;
+use crate::sync::unmodelled::{AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, thread, thread_local};
+use crate::sys::thread_id;
 
 /// One level of the stack.
 #[derive(Clone)]
@@ -44,18 +46,60 @@ thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
     /// The dispatcher whose offloaded work this thread does.
     static WORK_OF: RefCell<Option<Arc<DispatcherInner>>> = const { RefCell::new(None) };
+    /// Whether this thread has said who it is.
+    static IS_KNOWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only.
+/// What a thread shows of itself to others. Values of dead threads are reused by later ones, hence ids only, and a thread
+/// says who it is before it shows anything else.
 #[derive(Debug, Default)]
 struct Published {
     driver: AtomicU64,
     dispatcher: AtomicU64,
+    who: Mutex<Option<Who>>,
+}
+
+/// Who a thread is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) id: ThreadId,
+    /// What the operating system calls it, where it does.
+    pub(crate) os_id: Option<u32>,
+    /// `None` for a thread that was given no name.
+    pub(crate) name: Option<String>,
+}
+
+/// A thread that is or was inside of some driver, and where it is now.
+#[derive(Debug, Clone)]
+pub(crate) struct ThreadView {
+    pub(crate) who: Who,
+    /// The driver of its innermost frame, 0 for none.
+    pub(crate) driver: u64,
 }
 
 static PUBLISHED: ThreadLocal<Published> = ThreadLocal::new();
 
+/// Lets others find this thread by its numbers, and its name by them.
+pub(crate) fn make_known() {
+    if IS_KNOWN.with(|known| known.replace(true)) {
+        return;
+    }
+    let name = std::thread::current().name().map(str::to_owned);
+    let who = Who { id: thread::current_id(), os_id: thread_id::current(), name };
+    *PUBLISHED.get_or_default().who.lock() = Some(who);
+}
+
+/// All threads that have made themselves known, those included that have ended and whose place nobody has taken yet;
+/// they are inside of nothing.
+pub(crate) fn known_threads() -> Vec<ThreadView> {
+    let view = |published: &Published| {
+        Some(ThreadView { who: published.who.lock().clone()?, driver: published.driver.load(Ordering::Relaxed) })
+    };
+    PUBLISHED.iter().filter_map(view).collect()
+}
+
 fn publish(top: Option<&Frame>) {
+    make_known();
     let published = PUBLISHED.get_or_default();
     let driver = top.map_or(0, |frame| frame.owner().id().as_raw());
     let dispatcher = top.and_then(Frame::dispatcher).map_or(0, |dispatcher| dispatcher.id().as_raw());

@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) inline_counts: InlineCounts,
     pub(crate) active: Vec<Active>,
     pub(crate) observer: Option<ShutdownObserver>,
+    /// How many threads sleep until it is idle.
+    pub(super) idle_waiters: u32,
     /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
     pub(super) is_retired: bool,
 }
@@ -77,6 +79,7 @@ impl Core {
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
             observer,
+            idle_waiters: 0,
             is_retired: false,
         }
     }

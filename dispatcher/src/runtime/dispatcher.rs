@@ -20,7 +20,7 @@ use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Task, ThreadIndex};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::time::Instant;
 
 /// What a dispatcher is made with.
@@ -43,6 +43,8 @@ pub(crate) struct DispatcherInner {
     pinned_to: Option<ThreadIndex>,
     stop: OnceLock<Arc<StopState>>,
     core: Mutex<Core>,
+    /// Signalled under the lock, only if somebody waits (`idle.rs`).
+    became_idle: Condvar,
 }
 
 /// Why a callback was not accepted.
@@ -66,6 +68,7 @@ impl DispatcherInner {
             pinned_to,
             stop: OnceLock::new(),
             core: Mutex::new(Core::new(observer)),
+            became_idle: Condvar::new(),
         })
     }
 
@@ -96,6 +99,11 @@ impl DispatcherInner {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock()
+    }
+
+    /// What those sleep on that wait until it is idle.
+    pub(super) fn became_idle(&self) -> &Condvar {
+        &self.became_idle
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -209,6 +217,7 @@ impl DispatcherInner {
         let (entry, _) = core.queue.remove(id)?;
         core.counts.accepted -= 1;
         core.counts.refused += 1;
+        self.tell_if_idle(&core);
         Some(entry.callback)
     }
 
@@ -333,6 +342,7 @@ impl DispatcherInner {
         }
         let (entry, details) = core.queue.remove(id)?;
         core.counts.taken_back += 1;
+        self.tell_if_idle(&core);
         drop(core);
         self.take_down(details.source);
         Some(entry.callback)

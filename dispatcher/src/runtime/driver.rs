@@ -115,8 +115,9 @@ impl DriverInner {
         let observers = core.observers_if_due();
         drop(core);
         drop(gone);
-        if let Some(observers) = observers {
-            self.run_observers(observers);
+        match observers {
+            Some(observers) => self.run_observers(observers),
+            None => self.runtime.something_is_gone(),
         }
     }
 
@@ -185,6 +186,7 @@ impl DriverInner {
         }
         drop(frame);
         self.core.lock().is_over = true;
+        self.runtime.something_is_gone();
         self.runtime.driver_is_over();
     }
 
@@ -286,6 +288,10 @@ pub struct Driver(Arc<DriverInner>);
 impl Driver {
     pub(crate) fn from_inner(inner: Arc<DriverInner>) -> Self {
         Driver(inner)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<DriverInner> {
+        &self.0
     }
 
     /// The driver's name.

@@ -343,6 +343,7 @@ impl IrqHandle {
             None => (Leftover::default(), None),
         };
         let trigger = leftover.trigger.and_then(|trigger| core.queue.remove(trigger));
+        dispatcher.tell_if_idle(&core);
         drop(core);
         if let Some(wait) = leftover.wait {
             dispatcher.take_down(EventSource::Wait(wait));

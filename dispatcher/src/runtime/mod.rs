@@ -15,6 +15,7 @@ pub(crate) mod dispatcher;
 mod driver;
 mod dump;
 mod handle;
+mod idle;
 mod ids;
 pub(crate) mod inline;
 mod irq;
@@ -28,6 +29,8 @@ mod runtime_inner;
 mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
+#[cfg(all(test, shuttle))]
+mod shuttle_idle;
 #[cfg(all(test, shuttle))]
 mod shuttle_irqs;
 #[cfg(all(test, shuttle))]
@@ -45,9 +48,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::pool::{MOST_THREADS, Pool};
+use crate::pool::MOST_THREADS;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::thread::ThreadId;
 use crate::time::{Clock, Instant};
 
 pub use blocking::{BlockingError, blocking};
@@ -57,6 +61,7 @@ pub use counters::Counters;
 pub use driver::{Driver, ShutdownDriverError};
 pub use dump::{DispatcherDump, DriverDump, PendingDump, RunningDump, RuntimeDump};
 pub use handle::{Dispatcher, DispatcherHandle, WeakDispatcher, current, current_driver};
+pub use idle::WaitUntilError;
 pub use ids::{DispatcherId, DriverId};
 pub use inline::Reason;
 pub use irq::{IrqEvent, IrqHandle, Unbound};
@@ -262,6 +267,26 @@ impl Runtime {
         self.inner().default_pool().threads().started()
     }
 
+    /// The driver of this runtime that another thread (or this one) is inside of at this moment, innermost; `None` when
+    /// it is inside of none, or is not known. It tells whose code it was that crashed or hangs.
+    pub fn driver_on_thread(&self, thread: ThreadId) -> Option<Driver> {
+        self.driver_where(|who| who.id == thread)
+    }
+
+    /// Like [`driver_on_thread`](Runtime::driver_on_thread), by the number that the operating system has given to the
+    /// thread, which is what a debugger or a crash report knows it by. `None` everywhere but on Linux.
+    pub fn driver_on_os_thread(&self, thread: u32) -> Option<Driver> {
+        self.driver_where(|who| who.os_id == Some(thread))
+    }
+
+    fn driver_where(&self, is_it: impl Fn(&call_stack::Who) -> bool) -> Option<Driver> {
+        // A number may be that of a thread that has ended, too: that one is inside of nothing.
+        let threads = call_stack::known_threads();
+        let inside = threads.iter().find(|thread| thread.driver != 0 && is_it(&thread.who))?;
+        let driver = self.inner().drivers().into_iter().find(|driver| driver.id().as_raw() == inside.driver)?;
+        Some(Driver::from_inner(driver))
+    }
+
     /// Has `observer` called with each panic from here on, like [`RuntimeBuilder::panic_observer`].
     pub fn observe_panics(&self, observer: impl Fn(&PanicReport) + Send + Sync + 'static) {
         self.inner().observe_panics(Arc::new(observer));
@@ -287,8 +312,7 @@ impl Runtime {
     ///   by another call.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), ShutdownError> {
         let inner = self.inner();
-        let is_own_thread = |pool: &Arc<Pool>| pool.is_current() || pool.lanes().is_current();
-        if inner.default_pool().is_driven_by_hand() || inner.pools().iter().any(is_own_thread) {
+        if inner.default_pool().is_driven_by_hand() || inner.is_own_thread() {
             return Err(ShutdownError::BadState);
         }
         inner.begin_shutdown();

@@ -122,6 +122,7 @@ impl DispatcherInner {
         }
         core.queue.move_to(id, Stage::OffloadRunning);
         core.inside.offloads += 1;
+        call_stack::make_known();
         if let Some((type_name, location)) = core.queue.origin(id) {
             let what = ActiveWhat::Callback { kind: Kind::Offload, type_name, location };
             // Listed as running on the worker's thread until `finish_offload`, which runs on the same thread.

@@ -37,6 +37,8 @@ struct Core {
     panic_observers: Vec<PanicObserver>,
     closing: bool,
     closed: bool,
+    /// How many dispatchers and drivers have gone.
+    gone: u64,
 }
 
 /// The inside of a runtime.
@@ -64,6 +66,7 @@ impl RuntimeInner {
             panic_observers: std::mem::take(&mut settings.panic_observers),
             closing: false,
             closed: false,
+            gone: 0,
         };
         Ok(Arc::new(RuntimeInner {
             settings,
@@ -194,6 +197,35 @@ impl RuntimeInner {
             driver.begin_shutdown();
         }
         self.close_if_over();
+    }
+
+    /// Whether the calling thread belongs to one of the pools, workers of lanes included, or runs a callback there.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        self.pools().iter().any(|pool| pool.is_current() || pool.lanes().is_current())
+    }
+
+    /// A dispatcher is gone, or the observers of a driver have returned.
+    pub(crate) fn something_is_gone(&self) {
+        self.core.lock().gone += 1;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until `is_there`, which is asked again whenever something is gone; false at the deadline, which is one of
+    /// the real clock. It is asked without a lock.
+    pub(crate) fn wait_until_gone(&self, deadline: Instant, is_there: impl Fn() -> bool) -> bool {
+        loop {
+            let seen = self.core.lock().gone;
+            if is_there() {
+                return true;
+            }
+            let mut core = self.core.lock();
+            while core.gone == seen {
+                if self.changed.wait_until(&mut core, deadline) == Wakeup::TimedOut {
+                    drop(core);
+                    return is_there();
+                }
+            }
+        }
     }
 
     /// A driver has shut down.

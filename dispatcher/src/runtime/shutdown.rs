@@ -74,6 +74,7 @@ impl DispatcherInner {
         core.exit(active);
         core.inside.callbacks -= 1;
         core.state.observer_returned();
+        self.tell_if_idle(&core);
         drop(core);
         if self.allows_sync_calls() {
             self.pool().release_thread();

@@ -80,6 +80,7 @@ impl DispatcherInner {
             core.exit(active);
         }
         core.inside.callbacks -= 1;
+        self.tell_if_idle(&core);
         if core.wants_schedule(self.options().synchronized) { Turn::Again } else { Turn::Done }
     }
 
@@ -107,6 +108,7 @@ impl DispatcherInner {
             core.exit(active);
         }
         core.inside.callbacks -= 1;
+        self.tell_if_idle(&core);
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if schedule {

@@ -47,8 +47,10 @@ pub(crate) use payload::message_of;
 pub(crate) use small_fn::SmallFn;
 
 pub(crate) mod unmodelled {
-    //! Atomics that no model sees, for statics which order nothing and outlive a model's run: counters of ids, figures
-    //! that are only looked at.
+    //! Atomics and locks that no model sees, for statics which order nothing and outlive a model's run: counters of ids,
+    //! figures that are only looked at.
+    #![allow(unused_imports, reason = "a build of the primitives alone looks at no figures")]
+    pub(crate) use parking_lot::Mutex;
     pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 }
 

@@ -4,6 +4,7 @@
 //! - `event_count`: a counter in the kernel that can be waited on.
 //! - `socket`: streams, listeners and datagram sockets that never block.
 //! - `signals`: signals as bytes in a socket, over `signal-hook`.
+//! - `thread_id`: what the system calls a thread.
 //! - [`sim`]: streams, listeners and event counters that live in memory, for runs in which nothing may depend on a
 //!   kernel.
 //! - [`readiness`](Readiness): the words in which both say what a source is ready for.
@@ -19,5 +20,6 @@ pub(crate) mod signals;
 pub mod sim;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod socket;
+pub(crate) mod thread_id;
 
 pub use readiness::{Interest, Readiness};

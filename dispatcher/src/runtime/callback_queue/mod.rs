@@ -185,6 +185,7 @@ const NONE: u32 = u32::MAX;
 struct List {
     head: u32,
     tail: u32,
+    len: u32,
 }
 
 /// All operations of a dispatcher.
@@ -196,6 +197,8 @@ pub(crate) struct CallbackQueue {
     /// The generation of a slot that is made anew: above all that were ever used.
     first_generation: u64,
     lists: [List; STAGES],
+    /// How often an operation has become ready.
+    readied: u64,
 }
 
 impl CallbackQueue {
@@ -205,7 +208,8 @@ impl CallbackQueue {
             free: NONE,
             len: 0,
             first_generation: 1,
-            lists: [List { head: NONE, tail: NONE }; STAGES],
+            lists: [List { head: NONE, tail: NONE, len: 0 }; STAGES],
+            readied: 0,
         }
     }
 
@@ -314,6 +318,16 @@ impl CallbackQueue {
         all.filter(|(entry, _)| entry.kind.is_callback()).count() as u64
     }
 
+    /// How many operations stand in a stage.
+    pub(crate) fn len_of(&self, stage: Stage) -> usize {
+        self.lists[stage as usize].len as usize
+    }
+
+    /// How often an operation has become ready: a number that stands still only while nothing does.
+    pub(crate) fn readied(&self) -> u64 {
+        self.readied
+    }
+
     /// How many operations of all kinds there are.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -372,7 +386,10 @@ impl CallbackQueue {
             NONE => self.lists[stage as usize].head = index,
             tail => self.slots[tail as usize].next = index,
         }
-        self.lists[stage as usize].tail = index;
+        let list = &mut self.lists[stage as usize];
+        list.tail = index;
+        list.len += 1;
+        self.readied += u64::from(stage == Stage::Ready);
     }
 
     fn unlink(&mut self, index: u32) {
@@ -385,6 +402,7 @@ impl CallbackQueue {
             NONE => self.lists[stage as usize].tail = previous,
             next => self.slots[next as usize].previous = previous,
         }
+        self.lists[stage as usize].len -= 1;
     }
 }
 
