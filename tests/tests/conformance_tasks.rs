@@ -352,3 +352,20 @@ fn the_owner_may_be_dropped_by_the_observer_itself() {
         assert_eq!(log.len(), 1);
     });
 }
+
+/// Shows U-26.
+#[test]
+fn two_threads_that_let_go_of_a_dispatcher_at_once_end_it_once() {
+    on_every_pool(|world| {
+        let log = Log::default();
+        let entry = log.clone();
+        let dispatcher = make(world, "d", DispatcherBuilder::new().shutdown_observer(move || entry.add("observer")));
+        let handle = dispatcher.handle();
+        let other = std::thread::spawn(move || handle.shutdown_async());
+        drop(dispatcher);
+        other.join().expect("it ends");
+        world.wait_until("the observer", || log.len() >= 1);
+        world.settle();
+        assert_eq!(log.take(), ["observer"]);
+    });
+}

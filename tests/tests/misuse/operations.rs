@@ -1,0 +1,314 @@
+//! What is done at each place: every public function of the dispatchers, channels and futures, with arguments that make
+//! sense and with ones that do not.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::{
+    Arena, Channel, DispatcherBuilder, Handle, Instant, Interest, Irq, Lane, Limits, Message, RuntimeBuilder, Status,
+    blocking, current, current_driver, ready, sleep, sleep_until, timeout,
+};
+
+use super::things::Things;
+
+/// What an operation answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    Status(Status),
+}
+
+impl<T> From<Result<T, Status>> for Answer {
+    fn from(result: Result<T, Status>) -> Answer {
+        result.map_or_else(Answer::Status, |_| Answer::Done)
+    }
+}
+
+/// How it is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Call {
+    /// It says what it was answered.
+    Answers(fn(&Things) -> Answer),
+    /// There is nothing to say.
+    Silent(fn(&Things)),
+}
+
+impl Call {
+    pub(crate) fn make(self, things: &Things) -> Answer {
+        match self {
+            Call::Answers(call) => call(things),
+            Call::Silent(call) => {
+                call(things);
+                Answer::Done
+            }
+        }
+    }
+}
+
+/// One of many.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    pub(crate) call: Call,
+    /// Whether it is refused when the target has gone.
+    pub(crate) needs_running: bool,
+    /// A part of the sentence with which it may panic.
+    pub(crate) may_panic: Option<&'static str>,
+}
+
+/// An operation that works on things that have gone too.
+const fn any(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
+    Operation { name, call: Call::Answers(call), needs_running: false, may_panic: None }
+}
+
+/// One without an answer.
+const fn silent(name: &'static str, call: fn(&Things)) -> Operation {
+    Operation { name, call: Call::Silent(call), needs_running: false, may_panic: None }
+}
+
+/// One that needs a dispatcher that runs.
+const fn running(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
+    Operation { needs_running: true, ..any(name, call) }
+}
+
+fn status<T, E: Into<Status>>(result: Result<T, E>) -> Answer {
+    result.map(drop).map_err(Into::into).into()
+}
+
+fn once<F: Future>(future: F) {
+    let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+}
+
+/// Looks at something and lets it go.
+fn done<T>(_: T) {}
+
+const SHORT: Duration = Duration::from_millis(1);
+
+/// All operations.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    // Posting.
+    running("post_task", |t| status(t.target.post_task(|_| ()))),
+    running("post_cancelable", |t| status(t.target.post_cancelable(|_| ()).map(|handle| done(handle.cancel())))),
+    running("post_after", |t| status(t.target.post_after(SHORT, |_| ()))),
+    running("post_at", |t| status(t.target.post_at(Instant::ZERO, |_| ()))),
+    running("post_at, never", |t| status(t.target.post_at(Instant::INFINITE, |_| ()))),
+    running("post_after, beyond all measure", |t| status(t.target.post_after(Duration::MAX, |_| ()))),
+    any("post_task to another", |t| status(t.other.post_task(|_| ()))),
+    running("begin_wait", |t| status(t.target.begin_wait(&t.stream, Interest::WRITABLE, |_| ()))),
+    running("offload", |t| status(t.target.offload(Lane::Slow, |_| (), |_| ()))),
+    running("spawn", |t| status(t.target.spawn(async {}))),
+    any("spawn_local", |t| status(t.target.spawn_local(async {}).map_err(|refused| refused.into_status()))),
+    any("spawn_local on another", |t| status(t.pinned.spawn_local(async {}).map_err(|refused| refused.status()))),
+    any("spawn_local where it may be", |t| {
+        let own = t.pinned.clone();
+        status(t.pinned.post_task(move |_| done(own.spawn_local(std::future::pending::<()>()))))
+    }),
+    // Irqs.
+    running("bind_irq", |t| match t.target.new_irq() {
+        Ok((irq, trigger)) => {
+            trigger.trigger();
+            status(t.target.bind_irq(&irq, |outcome| done(outcome.map(|event| (event.count(), event.readiness())))))
+        }
+        Err(_) => Answer::Done,
+    }),
+    any("bind_irq twice", |t| status(t.target.bind_irq(&t.irq, |_| ()).map_err(|refused| refused.status()))),
+    any("bind_irq over a stream", |t| {
+        let irq = Irq::over(t.stream.try_clone().expect("there is a descriptor"));
+        status(t.other.bind_irq(&irq, |outcome| done(outcome.map(|event| event.ack()))).map(|handle| handle.unbind()))
+    }),
+    any("ack", |t| status(t.bound.ack())),
+    silent("trigger", |t| t.trigger.trigger()),
+    any("trigger and ack", |t| {
+        t.trigger.trigger();
+        status(t.bound.ack())
+    }),
+    any("unbind", |t| status(t.bound.unbind().map(|unbound| unbound.is_running()))),
+    any("unbind twice", |t| {
+        done(t.bound.unbind());
+        status(t.bound.unbind())
+    }),
+    silent("a new irq that nobody binds", |_| {
+        if let Ok((irq, trigger)) = Irq::new() {
+            trigger.trigger();
+            done((irq, trigger));
+        }
+    }),
+    // Taking back.
+    any("cancel a task", |t| status(t.task.cancel())),
+    any("cancel a task twice", |t| {
+        let _ = t.task.cancel();
+        status(t.task.cancel())
+    }),
+    any("cancel a wait", |t| status(t.wait.cancel())),
+    any("cancel work", |t| status(t.work.cancel())),
+    silent("cancel a future", |t| {
+        let join = t.join.lock().map_or(None, |mut join| join.take());
+        if let Some(join) = join {
+            done((join.is_finished(), join.cancel()));
+        }
+    }),
+    silent("poll a join handle", |t| {
+        if let Some(join) = t.join.lock().expect("nobody panics here").as_mut() {
+            let _ = Pin::new(join).poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }),
+    // Looking.
+    silent("look at a dispatcher", |t| {
+        let d = &t.target;
+        done((d.name().len(), d.id().as_raw(), d.owner(), d.is_synchronized(), d.allows_sync_calls(), d.state()));
+        done((d.scheduler_role().len(), d.is_current(), d.now(), d.counters().add_up(), d.sim_net(), d.clone()));
+        done((d.state().as_str(), d.state().accepts(), format!("{d:?}")));
+    }),
+    silent("dump a dispatcher", |t| done((t.target.dump().to_string(), t.target.dump().is_busy()))),
+    silent("dump a driver", |t| done(t.driver.dump().to_string())),
+    silent("dump a runtime", |t| done((t.runtime.dump().to_string(), t.runtime.dump().stuck()))),
+    silent("look at a driver", |t| {
+        let d = &t.driver;
+        done((d.name().len(), d.id().as_raw(), d.is_shut_down(), d.dispatchers(), d.counters(), d.panics()));
+    }),
+    silent("look at a runtime", |t| {
+        done((t.runtime.now(), t.runtime.counters(), t.runtime.thread_count(), t.runtime.sim_net()));
+    }),
+    silent("current", |_| done((current(), current_driver()))),
+    any("upgrade", |t| status(t.weak.upgrade().map(|handle| handle.downgrade()))),
+    // Making.
+    running("new_dispatcher", |t| status(t.driver.new_dispatcher(DispatcherBuilder::new()))),
+    running("new_dispatcher of a new role", |t| {
+        status(
+            t.driver
+                .new_dispatcher(DispatcherBuilder::new().name("new").scheduler_role("new"))
+                .map(|new| new.release()),
+        )
+    }),
+    running("new_dispatcher that is pinned", |t| {
+        let builder = DispatcherBuilder::new().no_thread_migration();
+        status(t.driver.new_dispatcher(builder).map(|new| new.allows_thread_migration()))
+    }),
+    running("new_dispatcher that is pinned and may block", |t| {
+        status(t.driver.new_dispatcher(DispatcherBuilder::new().no_thread_migration().allow_sync_calls()))
+    }),
+    running("new_dispatcher of both kinds", |t| {
+        status(t.driver.new_dispatcher(DispatcherBuilder::new().unsynchronized().allow_sync_calls()))
+    }),
+    any("build", |_| status(DispatcherBuilder::new().shutdown_observer(|| ()).build())),
+    silent("new_driver", |t| done(t.runtime.new_driver("new"))),
+    any("build a runtime", |_| {
+        let built = RuntimeBuilder::new().name("inner").threads(1).thread_limit(1).batch(1).inline_depth(0).build();
+        status(built.map(|runtime| runtime.shutdown_async()))
+    }),
+    any("build a runtime of nothing", |_| status(RuntimeBuilder::new().threads(0).build())),
+    any("build a runtime of too much", |_| status(RuntimeBuilder::new().threads(usize::MAX).build())),
+    silent("observe_panics", |t| t.runtime.observe_panics(|_| ())),
+    silent("panic_observer", |_| {
+        let policy = fuchsine_dispatcher::PanicPolicy::Continue;
+        done(RuntimeBuilder::new().panic_policy(policy).panic_observer(|_| ()));
+    }),
+    silent("enter", |t| t.driver.enter(|| t.other_driver.enter(|| ()))),
+    // Ending.
+    silent("shutdown_async of a dispatcher", |t| t.target.shutdown_async()),
+    any("shutdown of a driver", |t| {
+        let first = t.driver.shutdown(|| ());
+        done(t.driver.shutdown(|| ()).map_err(|refused| (refused.into_observer())()));
+        status(first)
+    }),
+    any("observe_shutdown", |t| status(t.driver.observe_shutdown(|| ()))),
+    silent("shutdown_async of a runtime", |t| t.runtime.shutdown_async()),
+    any("shutdown of a runtime", |t| status(t.runtime.shutdown(SHORT))),
+    any("shutdown of a runtime at once", |t| status(t.runtime.shutdown(Duration::ZERO))),
+    silent("drop the owner", |t| done(t.owner.lock().map(|mut owner| owner.take()))),
+    silent("release the owner", |t| {
+        let owner = t.owner.lock().map_or(None, |mut owner| owner.take());
+        done(owner.map(|owner| (owner.handle(), owner.release())));
+    }),
+    silent("look at a stop token", |t| {
+        done((t.stop.is_stopping(), t.stop.as_fd().is_ok(), t.target.stop_token()));
+    }),
+    silent("wait for a stop", |t| done(t.stop.wait_timeout(SHORT))),
+    any("blocking", |_| match blocking(|| ()) {
+        Ok(()) => Answer::Done,
+        Err(refused) => {
+            let status = refused.status();
+            (refused.into_inner())();
+            Answer::Status(status)
+        }
+    }),
+    // Channels.
+    any("write", |t| status(t.near.write(Message::from_bytes(b"!")))),
+    any("write to nobody", |t| status(t.closed.write(Message::new()).map_err(|error| error.into_status()))),
+    any("write an end of itself", |t| {
+        let (one, two) = Channel::pair();
+        done(one.write(Message::new().with(two)).map_err(|error| error.into_message()));
+        status(t.near.write(Message::new().with(Channel::pair().0)))
+    }),
+    any("try_read", |t| status(t.far.try_read())),
+    any("try_read of nobody", |t| status(t.closed.try_read())),
+    running("begin_read", |t| {
+        let read = t.far.begin_read(&t.target, |_| ());
+        let again = t.far.begin_read(&t.target, |_| ()).map_err(|error| error.into_inner());
+        done((again, t.far.cancel_read()));
+        status(read)
+    }),
+    any("begin_read of nobody", |t| status(t.closed.begin_read(&t.other, |_| ()).map_err(|error| error.into_status()))),
+    any("cancel_read", |t| status(t.far.cancel_read())),
+    silent("read", |t| once(t.far.read())),
+    silent("close with a read", |t| {
+        let (near, far) = Channel::pair();
+        done((near.begin_read(&t.target, |_| ()), near, far));
+    }),
+    silent("send an end with a read", |t| {
+        let (near, far) = Channel::pair();
+        let read = far.begin_read(&t.target, |_| ());
+        done((t.near.write(Message::new().with(far)), near.write(Message::new()), read));
+    }),
+    silent("look at a channel", |t| {
+        done((t.near.queued_messages(), t.near.queued_bytes(), t.near.peer_queued_messages()));
+        done((t.near.peer_queued_bytes(), t.near.is_peer_closed(), format!("{:?}", t.near)));
+    }),
+    silent("pair_with", |_| {
+        let (near, _far) = Channel::pair_with(Limits::default().messages(0).bytes(0));
+        done((near.write(Message::with_len(10)), near.write(Message::with_len(10))));
+    }),
+    silent("allocate", |t| {
+        done((t.arena.message(0), t.arena.allocate(1_000_000), t.arena.tag(), t.arena.contains(b"elsewhere")));
+        done((Arena::with_tag(*b"abcd"), Arena::with_capacity(0), Arena::new().into_buffer(3)));
+        done((t.arena.contains_raw(std::ptr::null(), 0), t.arena.clone().try_reset()));
+    }),
+    any("allocate beyond all measure", |t| {
+        done((Arena::try_with_capacity(usize::MAX), t.arena.allocate_raw(usize::MAX, 8)));
+        done((t.arena.allocate_raw(8, 0), t.arena.allocate_raw(8, 3), t.arena.allocate_raw(0, 1 << 40)));
+        status(t.arena.try_allocate(usize::MAX))
+    }),
+    silent("messages", |t| {
+        let mut message = Message::from_parts(Some(t.arena.allocate(8)), vec![Handle::value(7_u8)]);
+        message.push(Handle::value("text"));
+        message.bytes_mut().fill(1);
+        message.truncate(100);
+        done((message.len(), message.is_empty(), message.arena().is_some(), message.handles().len()));
+        done((message.bytes().len(), Message::with_len(0)));
+        let wrong = message.take_handles().remove(0).into_channel();
+        done(wrong.map_err(|handle| handle.into_fd().map_err(|handle| handle.into_value::<String>())));
+        done(message.recycle(1 << 20).into_parts());
+    }),
+    // Futures.
+    silent("sleep", |_| once(sleep(SHORT))),
+    silent("sleep for ever", |_| once(sleep(Duration::MAX))),
+    silent("sleep_until", |_| once(sleep_until(Instant::ZERO))),
+    silent("timeout", |_| once(timeout(SHORT, std::future::pending::<()>()))),
+    silent("ready", |t| once(ready(&t.stream, Interest::READABLE))),
+    // The kit: a runtime inside of whatever this is.
+    silent("a foreground runtime", |_| {
+        let runtime = ForegroundRuntime::with(RuntimeBuilder::new()).expect("there is nothing to refuse");
+        let driver = runtime.new_driver("inner");
+        let dispatcher = driver.new_dispatcher(DispatcherBuilder::new()).expect("it is made");
+        dispatcher.post_task(|_| ()).expect("it runs");
+        runtime.run_once();
+        runtime.run_until_idle();
+        runtime.run_until(Instant::ZERO);
+        runtime.advance(SHORT);
+        runtime.run_until_condition(|| false);
+        runtime.shutdown_driver(&driver);
+        done((runtime.shutdown(), ForegroundRuntime::with_real_descriptors(RuntimeBuilder::new())));
+    }),
+];

@@ -1,0 +1,135 @@
+//! A panic in a callback of any kind, and in what it drops, is the driver's alone.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, Interest, Lane, Message};
+
+use super::things::Things;
+
+/// Panics when it is dropped, unless the thread unwinds already.
+struct PanicsOnDrop;
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in a drop");
+        }
+    }
+}
+
+fn panics() {
+    panic!("in a callback");
+}
+
+/// Has a callback panic.
+type Begin = fn(&Things);
+
+/// Each kind of callback, as one that panics.
+const KINDS: &[(&str, Begin)] = &[
+    ("task", |t| t.target.post_task(|_| panics()).expect("it runs")),
+    ("drop of a task", |t| {
+        let held = PanicsOnDrop;
+        t.target.post_task(move |_| drop(held)).expect("it runs");
+    }),
+    ("delayed task", |t| drop(t.target.post_after(Duration::ZERO, |_| panics()).expect("it runs"))),
+    ("wait", |t| drop(t.target.begin_wait(&t.stream, Interest::WRITABLE, |_| panics()).expect("it can be waited for"))),
+    ("work", |t| {
+        // It is told as the outcome.
+        let done = |outcome: Result<(), _>| assert!(outcome.is_ok());
+        drop(t.target.offload(Lane::Fast, |_| panics(), done).expect("it runs"));
+    }),
+    ("result of work", |t| drop(t.target.offload(Lane::Fast, |_| (), |_| panics()).expect("it runs"))),
+    ("drop of a result", |t| drop(t.target.offload(Lane::Fast, |_| PanicsOnDrop, |_| ()).expect("it runs"))),
+    ("read", |t| {
+        let (near, far) = Channel::pair();
+        let far = Arc::new(far);
+        let kept = Arc::clone(&far);
+        far.begin_read(&t.target, move |_| {
+            drop(kept);
+            panics();
+        })
+        .expect("it is registered");
+        near.write(Message::new()).expect("the peer is there");
+    }),
+    ("future", |t| drop(t.target.spawn(async { panics() }).expect("it runs"))),
+    ("drop of a future", |t| {
+        let held = PanicsOnDrop;
+        let future = async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        };
+        t.target.spawn(future).expect("it runs").cancel();
+    }),
+    ("waker", |t| {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panics();
+            }
+        }
+        let waker = Waker::from(Arc::new(Panics));
+        t.target.spawn(async move { waker.wake() }).map(drop).expect("it runs");
+    }),
+    ("irq", |t| {
+        let (irq, trigger) = t.target.new_irq().expect("there is a descriptor");
+        t.target.bind_irq(&irq, |_| panics()).map(drop).expect("it runs");
+        trigger.trigger();
+    }),
+    ("drop of an irq's handler", |t| {
+        let (irq, _trigger) = t.target.new_irq().expect("there is a descriptor");
+        let held = PanicsOnDrop;
+        let handler = move |_: Result<fuchsine_dispatcher::IrqEvent<'_>, fuchsine_dispatcher::Status>| {
+            let _held = &held;
+        };
+        t.target.bind_irq(&irq, handler).map(drop).expect("it runs");
+        t.target.shutdown_async();
+    }),
+    ("local future", |t| {
+        let own = t.pinned.clone();
+        t.pinned.post_task(move |_| drop(own.spawn_local(async { panics() }))).expect("it runs");
+    }),
+    ("observer", |t| {
+        *t.at_the_end.lock().expect("nobody panics here") = Some(Box::new(panics));
+        t.target.shutdown_async();
+    }),
+    ("driver observer", |t| t.driver.shutdown(panics).expect("the first time")),
+    ("canceled task", |t| {
+        drop(t.target.post_after(Duration::from_secs(100_000), |_| panics()).expect("it runs"));
+        t.target.shutdown_async();
+    }),
+    ("drop of a canceled task", |t| {
+        let held = PanicsOnDrop;
+        drop(t.target.post_after(Duration::from_secs(100_000), move |_| drop(held)).expect("it runs"));
+        t.target.shutdown_async();
+    }),
+    ("drop of an unread value", |t| {
+        let (near, far) = Channel::pair();
+        near.write(Message::new().with(fuchsine_dispatcher::Handle::value(PanicsOnDrop))).expect("the peer is there");
+        t.target.post_task(move |_| drop((near, far))).expect("it runs");
+    }),
+];
+
+#[test]
+fn a_panic_in_a_callback_of_any_kind_leaves_the_runtime_whole() {
+    for (name, begin) in KINDS {
+        let things = Things::new();
+        let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counting = Arc::clone(&told);
+        things.runtime.observe_panics(move |_| {
+            counting.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            // The observer's own panic harms nobody either.
+            panics();
+        });
+        begin(&things);
+        let seen = things.wait_for(|| (told.load(std::sync::atomic::Ordering::SeqCst) > 0).then_some(()));
+        assert!(seen.is_some(), "{name}: nobody was told of the panic");
+        things.works_or_is_over();
+        let others = [&things.other, &things.pinned, &things.blocking];
+        assert!(others.iter().all(|other| other.post_task(|_| ()).is_ok()), "{name}: another driver noticed");
+        let made = things.other_driver.new_dispatcher(DispatcherBuilder::new());
+        assert!(made.is_ok(), "{name}: another driver noticed");
+        things.end();
+    }
+}
