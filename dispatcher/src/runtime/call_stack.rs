@@ -12,6 +12,7 @@ use thread_local::ThreadLocal;
 
 use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
+use super::ids::DispatcherId;
 use crate::sync::thread::ThreadId;
 use crate::sync::unmodelled::{AtomicU64, Mutex, Ordering};
 use crate::sync::{Arc, thread, thread_local};
@@ -24,20 +25,22 @@ enum Frame {
     Dispatcher(Arc<DispatcherInner>),
     /// The thread entered this driver without a dispatcher.
     Driver(Arc<DriverInner>),
+    /// The observers of this driver's shutdown run; with the first dispatcher that it had, if they count as its callbacks.
+    Observers(Arc<DriverInner>, Option<DispatcherId>),
 }
 
 impl Frame {
     fn owner(&self) -> &Arc<DriverInner> {
         match self {
             Frame::Dispatcher(dispatcher) => dispatcher.owner(),
-            Frame::Driver(driver) => driver,
+            Frame::Driver(driver) | Frame::Observers(driver, _) => driver,
         }
     }
 
     fn dispatcher(&self) -> Option<&Arc<DispatcherInner>> {
         match self {
             Frame::Dispatcher(dispatcher) => Some(dispatcher),
-            Frame::Driver(_) => None,
+            Frame::Driver(_) | Frame::Observers(..) => None,
         }
     }
 }
@@ -151,6 +154,11 @@ pub(crate) fn push_driver(driver: &Arc<DriverInner>) -> FrameGuard {
     push(Frame::Driver(Arc::clone(driver)))
 }
 
+/// Enters a driver for the observers of its shutdown, which count as callbacks of `first`.
+pub(crate) fn push_observers(driver: &Arc<DriverInner>, first: Option<DispatcherId>) -> FrameGuard {
+    push(Frame::Observers(Arc::clone(driver), first))
+}
+
 /// Runs `f`, which is work of `dispatcher`, as if the stack were empty: work on a lane belongs to no driver, also where
 /// one thread does everything.
 pub(crate) fn as_work_of<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() -> R) -> R {
@@ -178,6 +186,15 @@ pub(crate) fn dispatcher_of_work() -> Option<Arc<DispatcherInner>> {
 /// The dispatcher of the innermost frame.
 pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
     with_stack(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
+}
+
+/// The dispatcher whose sequence this thread is in: the current one, or the one that observers stand in for.
+pub(crate) fn current_sequence() -> Option<DispatcherId> {
+    let stands_in = with_stack(|stack| match stack.borrow().last() {
+        Some(Frame::Observers(_, first)) => *first,
+        _ => None,
+    });
+    stands_in.or_else(|| current_dispatcher().map(|dispatcher| dispatcher.id()))
 }
 
 /// The innermost dispatcher, also if a driver was entered by hand since.

@@ -14,7 +14,7 @@ use super::core::ShutdownObserver;
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
 use super::handle::{Dispatcher, DispatcherHandle};
-use super::ids::DriverId;
+use super::ids::{DispatcherId, DriverId};
 use super::panic::{PanicPolicy, PanicReport};
 use super::runtime_inner::RuntimeInner;
 use super::{call_stack, dump::DriverDump};
@@ -34,12 +34,33 @@ struct Core {
     phase: Phase,
     /// Oldest first.
     dispatchers: Vec<Arc<DispatcherInner>>,
+    /// The first dispatcher that it ever had.
+    first: Option<FirstDispatcher>,
     /// The numbers of those that are gone.
     retired: Counters,
     /// Set when the observers have returned.
     is_over: bool,
     /// Creations that were refused count nowhere; panics do.
     panics: u64,
+}
+
+/// The first dispatcher that a driver ever had.
+#[derive(Debug, Clone, Copy)]
+struct FirstDispatcher {
+    id: DispatcherId,
+    /// Its things may be touched on its own thread only.
+    is_pinned: bool,
+}
+
+impl FirstDispatcher {
+    fn of(dispatcher: &DispatcherInner) -> Self {
+        FirstDispatcher { id: dispatcher.id(), is_pinned: dispatcher.pinned_to().is_some() }
+    }
+
+    /// The sequence that the driver's observers count to.
+    fn sequence(self) -> Option<DispatcherId> {
+        (!self.is_pinned).then_some(self.id)
+    }
 }
 
 /// The inside of a driver.
@@ -55,6 +76,7 @@ impl DriverInner {
         let core = Core {
             phase: if open { Phase::Open } else { Phase::Shutdown },
             dispatchers: Vec::new(),
+            first: None,
             retired: Counters::default(),
             is_over: !open,
             panics: 0,
@@ -97,6 +119,7 @@ impl DriverInner {
             return Err(Status::BadState);
         }
         let dispatcher = make();
+        core.first.get_or_insert_with(|| FirstDispatcher::of(&dispatcher));
         core.dispatchers.push(Arc::clone(&dispatcher));
         Ok(dispatcher)
     }
@@ -172,7 +195,8 @@ impl DriverInner {
     }
 
     fn run_observers(self: &Arc<Self>, observers: Vec<ShutdownObserver>) {
-        let frame = call_stack::push_driver(self);
+        let first = self.core.lock().first;
+        let frame = call_stack::push_observers(self, first.and_then(FirstDispatcher::sequence));
         for observer in observers {
             if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observer)) {
                 self.panicked(PanicReport {
@@ -323,7 +347,8 @@ impl Driver {
 
     /// Shuts the driver down: closes all its dispatchers, newest first, before it returns; everything pending on them
     /// is told `Canceled`. `observer` runs once, on the pool, after the shutdown observers of all dispatchers have
-    /// returned. From the call on this driver creates no dispatcher ever again.
+    /// returned. No dispatcher is current there, but for [sequence ids](DispatcherHandle::sequence_id) it counts as a
+    /// callback of the first dispatcher that the driver had. From the call on this driver creates no dispatcher ever again.
     ///
     /// # Errors
     /// [`ShutdownDriverError`] with the observer when the driver is shutting down or has shut down. If a panic began

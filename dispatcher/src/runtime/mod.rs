@@ -26,6 +26,7 @@ pub(crate) mod live_futures;
 mod offload;
 mod panic;
 mod runtime_inner;
+mod sequence_id;
 mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
@@ -39,6 +40,7 @@ mod shuttle_pinned;
 mod shuttle_races;
 mod state;
 mod stop_token;
+mod synchronization_checker;
 mod task;
 mod turn;
 #[cfg(not(shuttle))]
@@ -70,8 +72,10 @@ pub use irq_line::{Irq, IrqTrigger};
 pub use offload::{OffloadError, OffloadHandle};
 pub(crate) use panic::message_of;
 pub use panic::{PanicPolicy, PanicReport};
+pub use sequence_id::{SequenceError, SequenceId};
 pub use state::DispatcherState;
 pub use stop_token::StopToken;
+pub use synchronization_checker::SynchronizationChecker;
 pub use task::{CancelError, PostError, TakenBack, TaskHandle};
 #[cfg(not(shuttle))]
 pub use wait::WaitHandle;
