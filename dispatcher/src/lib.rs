@@ -21,12 +21,15 @@ pub mod testing;
 mod time;
 
 #[cfg(not(loom))]
-pub use channel::{Arena, BeginReadError, Buffer, Channel, Handle, Limits, Message, ReadError, Value, WriteError};
+pub use channel::{
+    Arena, Buffer, CallError, Channel, Handle, Limits, Message, ReadError, Refused, Token, Txid, Value, WriteError,
+};
 #[cfg(not(any(loom, shuttle)))]
 pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
 #[cfg(not(loom))]
 pub use executor::{
-    ChannelRead, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, sleep, sleep_until, timeout,
+    Call, ChannelRead, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, Writable, sleep, sleep_until,
+    timeout,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use executor::{Ready, ready};

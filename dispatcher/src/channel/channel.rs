@@ -3,16 +3,23 @@
 use std::fmt;
 use std::task::{Poll, Waker};
 
-use super::channel_read::Registered;
 use super::error::WriteError;
 use super::limits::Limits;
 use super::message::{Handle, Message};
-use super::pair::{Closed, Pair, ReadError, Side};
+use super::pair::{Closed, Pair, ReadError, Reply, Side, Wanted};
+use super::registration::Registered;
 use super::teardown;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 pub(super) type ChannelPair = Pair<Message, Registered>;
+
+/// The number of a channel, in which no two of a process are the same.
+fn fresh_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// One end of a channel. Both ends write and read; in each direction messages arrive in the order of their writes.
 ///
@@ -36,6 +43,8 @@ pub(super) type ChannelPair = Pair<Message, Registered>;
 pub struct Channel {
     pub(super) pair: Arc<ChannelPair>,
     pub(super) side: Side,
+    /// What its calls are told apart by from those of other channels; the same at both ends.
+    pub(super) id: u64,
 }
 
 impl Channel {
@@ -48,10 +57,14 @@ impl Channel {
     pub fn pair_with(limits: Limits) -> (Channel, Channel) {
         let pair = Arc::new(Pair::new(limits));
         let other = Arc::clone(&pair);
-        (Channel { pair, side: Side::A }, Channel { pair: other, side: Side::B })
+        let id = fresh_id();
+        (Channel { pair, side: Side::A, id }, Channel { pair: other, side: Side::B, id })
     }
 
     /// Sends a message. It moves to the peer; nothing is copied and nobody is waited for.
+    ///
+    /// A message that carries the [`txid`](Message::txid) of a call of the peer is the reply to it: it goes to the caller, past
+    /// the queue and its limits. If nobody waits for it any more, it is dropped.
     ///
     /// When the peer has a read registered, its handler may run inside of this call, on this thread: if this is a thread
     /// of the pool of its dispatcher, its driver is not in the call stack, and its dispatcher is idle with nothing queued.
@@ -71,6 +84,13 @@ impl Channel {
         if let Err(status) = self.check_handles(message.handles()) {
             return Err(WriteError::new(status, message));
         }
+        if let Some(txid) = message.txid() {
+            return match txid.call_of(self.id, self.side.other()) {
+                Some(number) => self.reply(number, message),
+                // A request that is forwarded is an ordinary message there.
+                None => self.write(message.in_reply_to(None)).map_err(|error| error.map(|it| it.in_reply_to(txid))),
+            };
+        }
         match self.pair.write(self.side, message) {
             Ok(next) => {
                 next.carry_out();
@@ -80,12 +100,35 @@ impl Channel {
         }
     }
 
+    fn reply(&self, number: u32, mut message: Message) -> Result<(), WriteError> {
+        let txid = message.txid();
+        message = message.in_reply_to(None);
+        match self.pair.answer(self.side, number, message) {
+            Ok(Reply::Taken(next)) => {
+                next.carry_out();
+                Ok(())
+            }
+            Ok(Reply::Late(message)) => {
+                tracing::debug!(?txid, "a reply came too late and is dropped");
+                drop(message);
+                Ok(())
+            }
+            Err((status, message)) => Err(WriteError::new(status, message.in_reply_to(txid))),
+        }
+    }
+
     /// Takes the oldest message.
     ///
     /// # Errors
     /// [`ReadError::ShouldWait`] when none is queued, [`ReadError::PeerClosed`] when none is queued and none will come.
+    ///
+    /// # Thread requirements
+    /// Any thread. Hold no lock that a handler of another driver may want: if the writer waits for room, its handler may run
+    /// inside of this call.
     pub fn try_read(&self) -> Result<Message, ReadError> {
-        self.pair.try_read(self.side)
+        let (read, room) = self.pair.try_read(self.side);
+        room.carry_out();
+        read
     }
 
     /// How many messages this end has not read.
@@ -115,21 +158,28 @@ impl Channel {
 
     /// For the future: the oldest message, or the waker is noted. `awaiting` is the future's own mark.
     pub(crate) fn poll_next(&self, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<Message, Status>> {
-        self.pair.poll_read(self.side, awaiting, waker)
+        let (polled, room) = self.pair.poll_read(self.side, awaiting, waker);
+        room.carry_out();
+        polled
     }
 
     /// The future of this mark is dropped.
     pub(crate) fn stop_awaiting(&self, awaiting: u64) {
-        drop(self.pair.stop_awaiting(self.side, awaiting));
+        drop(self.pair.stop_awaiting(self.side, Wanted::Message, awaiting));
     }
 
-    fn check_handles(&self, handles: &[Handle]) -> Result<(), Status> {
+    /// Whether it can be given away: nothing is registered on it, no call is in flight, and no handler of it is running.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pair.is_idle(self.side)
+    }
+
+    pub(super) fn check_handles(&self, handles: &[Handle]) -> Result<(), Status> {
         for handle in handles {
             let Handle::Channel(end) = handle else { continue };
             if Arc::ptr_eq(&end.pair, &self.pair) {
                 return Err(Status::NotSupported);
             }
-            if !end.pair.is_idle(end.side) {
+            if !end.is_idle() {
                 return Err(Status::InvalidArgs);
             }
         }
@@ -139,8 +189,8 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        let Closed { unread, own, peer } = self.pair.close(self.side);
-        teardown::close(unread, own, peer);
+        let Closed { unread, to_tell } = self.pair.close(self.side);
+        teardown::close(unread, to_tell);
     }
 }
 

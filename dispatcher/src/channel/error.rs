@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use super::message::Message;
 use crate::status::Status;
 
 /// A message was not sent. It is inside, whole, with its handles.
-pub struct WriteError<M = super::Message> {
+pub struct WriteError<M = Message> {
     status: Status,
     message: M,
 }
@@ -16,10 +17,14 @@ impl<M> WriteError<M> {
     }
 
     /// [`Status::PeerClosed`]: nobody would read it. [`Status::ShouldWait`]: the limit of the queue is reached.
-    /// [`Status::InvalidArgs`]: it carries an endpoint that has a registered read or a running handler.
+    /// [`Status::InvalidArgs`]: it carries an endpoint with something registered, a running handler, or a call in flight.
     /// [`Status::NotSupported`]: it carries an end of the very channel.
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    pub(crate) fn map<N>(self, f: impl FnOnce(M) -> N) -> WriteError<N> {
+        WriteError { status: self.status, message: f(self.message) }
     }
 
     /// The message.
@@ -46,15 +51,8 @@ impl<M> fmt::Debug for WriteError<M> {
 
 impl<M> fmt::Display for WriteError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.status {
-            Status::PeerClosed => "the message was not sent: the other end is closed",
-            Status::ShouldWait => "the message was not sent: the queue is full; write again when the peer has read",
-            Status::InvalidArgs => {
-                "the message was not sent: it carries an endpoint with a registered read; cancel the read first"
-            }
-            Status::NotSupported => "the message was not sent: it carries an end of the channel that it was written to",
-            status => return write!(f, "the message was not sent: {status}"),
-        })
+        f.write_str("the message was not sent: ")?;
+        unsent(self.status, f)
     }
 }
 
@@ -66,55 +64,139 @@ impl<M> From<WriteError<M>> for Status {
     }
 }
 
-/// A read was not registered. The handler is inside, uncalled.
-pub struct BeginReadError<F> {
+/// Something was refused: a read, a wait for room, a call, or what one does with a token. What was handed in is inside,
+/// unused.
+pub struct Refused<F> {
+    what: &'static str,
     status: Status,
     refused: F,
 }
 
-impl<F> BeginReadError<F> {
-    pub(crate) fn new(status: Status, refused: F) -> Self {
-        BeginReadError { status, refused }
+impl<F> Refused<F> {
+    pub(crate) fn new(what: &'static str, status: Status, refused: F) -> Self {
+        Refused { what, status, refused }
     }
 
-    /// [`Status::PeerClosed`]: nothing is queued and nothing will come. [`Status::BadState`]: a read is registered
-    /// already. [`Status::Unavailable`]: the dispatcher shuts down or has shut down.
+    /// [`Status::PeerClosed`]: nobody is there any more. [`Status::BadState`]: one is registered already.
+    /// [`Status::Unavailable`]: the dispatcher shuts down or has shut down. [`Status::NotFound`]: nothing is there yet.
+    /// For what is sent also what [`WriteError::status`] lists.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// The handler.
+    /// What was handed in.
     pub fn into_inner(self) -> F {
         self.refused
     }
 
-    /// Drops the handler and keeps the status.
+    /// Drops what was handed in and keeps the status.
     pub fn into_status(self) -> Status {
         self.status
     }
 }
 
-impl<F> fmt::Debug for BeginReadError<F> {
+impl<F> fmt::Debug for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BeginReadError").field(&self.status).finish()
+        f.debug_tuple("Refused").field(&self.what).field(&self.status).finish()
     }
 }
 
-impl<F> fmt::Display for BeginReadError<F> {
+impl<F> fmt::Display for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} was refused: ", self.what)?;
         f.write_str(match self.status {
-            Status::PeerClosed => "the read was refused: nothing is queued and the other end is closed",
-            Status::BadState => "the read was refused: one is registered on this end; cancel it or wait for its call",
-            Status::Unavailable => "the read was refused: the dispatcher shuts down",
-            status => return write!(f, "the read was refused: {status}"),
+            Status::PeerClosed => "the other end is closed",
+            Status::BadState => "one is registered already; cancel it or wait for its call",
+            Status::Unavailable => "the dispatcher shuts down",
+            Status::NotFound => "nothing is there yet",
+            status => return unsent(status, f),
         })
     }
 }
 
-impl<F> std::error::Error for BeginReadError<F> {}
+impl<F> std::error::Error for Refused<F> {}
 
-impl<F> From<BeginReadError<F>> for Status {
-    fn from(error: BeginReadError<F>) -> Status {
+impl<F> From<Refused<F>> for Status {
+    fn from(error: Refused<F>) -> Status {
         error.status
     }
+}
+
+/// A call has no reply.
+pub struct CallError {
+    status: Status,
+    unsent: Option<Message>,
+}
+
+impl CallError {
+    pub(crate) fn unsent(status: Status, request: Message) -> Self {
+        CallError { status, unsent: Some(request) }
+    }
+
+    pub(crate) fn sent(status: Status) -> Self {
+        CallError { status, unsent: None }
+    }
+
+    /// [`Status::TimedOut`]: the deadline passed. [`Status::PeerClosed`]: the other end closed before it replied.
+    /// [`Status::Canceled`]: the dispatcher of the caller shuts down. [`Status::BadState`]: this thread may not block.
+    /// Else what [`WriteError::status`] lists.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The request, if it was not sent.
+    pub fn into_request(self) -> Option<Message> {
+        self.unsent
+    }
+
+    /// Drops the request, if it was not sent, and keeps the status.
+    pub fn into_status(self) -> Status {
+        self.status
+    }
+}
+
+impl fmt::Debug for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallError").field("status", &self.status).field("sent", &self.unsent.is_none()).finish()
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.status, &self.unsent) {
+            (Status::TimedOut, _) => "no reply came before the deadline",
+            (Status::PeerClosed, None) => "the other end closed before it replied",
+            (Status::Canceled, _) => "the call was canceled: the dispatcher of the caller shuts down",
+            (Status::BadState, Some(_)) => {
+                "the request was not sent: this thread may not block; allow sync calls on the dispatcher, or use \
+                 `call_async` (in a foreground runtime with `run_until_stalled`)"
+            }
+            (status, Some(_)) => {
+                f.write_str("the request was not sent: ")?;
+                return unsent(status, f);
+            }
+            (status, None) => return write!(f, "no reply: {status}"),
+        })
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl From<CallError> for Status {
+    fn from(error: CallError) -> Status {
+        error.status
+    }
+}
+
+/// Why a message is not sent.
+fn unsent(status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(match status {
+        Status::PeerClosed => "the other end is closed",
+        Status::ShouldWait => "the queue is full; write again when the peer has read (`writable` tells when)",
+        Status::InvalidArgs => {
+            "it carries an endpoint with something registered or a call in flight; cancel that first"
+        }
+        Status::NotSupported => "it carries an end of the channel that it was written to",
+        status => return write!(f, "{status}"),
+    })
 }

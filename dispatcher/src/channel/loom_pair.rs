@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize as PlainCount, Ordering};
 use std::task::{Poll, Wake, Waker};
 
 use super::limits::Limits;
-use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, ReadOp, Side};
+use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Side, WaitOp, Wanted};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex, thread};
 
@@ -38,7 +38,7 @@ struct Op {
     generation: u64,
 }
 
-impl ReadOp for Op {
+impl WaitOp for Op {
     type Handler = ();
 
     fn complete(&self, how: Completion) {
@@ -46,7 +46,7 @@ impl ReadOp for Op {
             let mut fate = self.fate.lock();
             *fate = match *fate {
                 Fate::Armed => Fate::Ready(how),
-                Fate::Ready(Completion::Message) if how == Completion::Canceled => Fate::Ready(how),
+                Fate::Ready(Completion::Ready) if how == Completion::Canceled => Fate::Ready(how),
                 ended => ended,
             };
         }
@@ -67,7 +67,7 @@ impl Op {
             let Fate::Ready(how) = *fate else { return };
             *fate = Fate::Ran(how);
         }
-        drop(self.pair.handler_begins(READER, self.generation));
+        drop(self.pair.handler_begins(READER, Wanted::Message, self.generation));
         self.pair.handler_ends(READER);
     }
 }
@@ -88,7 +88,7 @@ fn register(pair: &Model) -> Result<Arc<Mutex<Fate>>, Status> {
     pair.register(READER, |is_ready, generation| {
         let op = Op { fate: fate.clone(), pair: pair.clone(), generation };
         if is_ready {
-            *fate.lock() = Fate::Ready(Completion::Message);
+            *fate.lock() = Fate::Ready(Completion::Ready);
             ready = Some(op.clone());
         }
         Some(op)
@@ -103,11 +103,22 @@ fn write(pair: &Model, message: u32) -> Result<(), Status> {
     pair.write(WRITER, message).map(Next::carry_out).map_err(|(status, _)| status)
 }
 
+fn read(pair: &Model) -> Result<u32, ReadError> {
+    let (read, next) = pair.try_read(READER);
+    next.carry_out();
+    read
+}
+
+fn poll(pair: &Model, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<u32, Status>> {
+    let (polled, next) = pair.poll_read(READER, awaiting, waker);
+    next.carry_out();
+    polled
+}
+
 /// Closes an end; the answer is what it had not read.
 fn close(pair: &Model, side: Side) -> Vec<u32> {
-    let Closed { unread, own, peer } = pair.close(side);
-    own.carry_out();
-    peer.carry_out();
+    let Closed { unread, to_tell } = pair.close(side);
+    to_tell.into_iter().for_each(Next::carry_out);
     unread.into()
 }
 
@@ -134,10 +145,10 @@ fn loom_two_writers_wake_a_registered_read_exactly_once() {
             .collect();
         let fate = register(&pair).expect("no other read is registered");
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        assert_eq!(fate_of(&fate), Fate::Ran(Completion::Message));
-        let mut read = [pair.try_read(READER).unwrap(), pair.try_read(READER).unwrap()];
-        read.sort_unstable();
-        assert_eq!(read, [0, 1]);
+        assert_eq!(fate_of(&fate), Fate::Ran(Completion::Ready));
+        let mut all = [read(&pair).unwrap(), read(&pair).unwrap()];
+        all.sort_unstable();
+        assert_eq!(all, [0, 1]);
         end(pair);
     });
 }
@@ -153,14 +164,14 @@ fn loom_a_canceled_read_never_runs_and_its_end_is_free_for_the_next_one_at_once(
         })
         .unwrap();
         let first = register(&pair).expect("no other read is registered");
-        let canceled = pair.cancel(READER).is_some();
+        let canceled = pair.cancel(READER, Wanted::Message).is_some();
         // An empty queue leaves the next registration waiting for the second message.
-        let read = pair.try_read(READER).ok();
+        let first_read = read(&pair).ok();
         let second = register(&pair).expect("the end is free after a cancel, whatever it said");
         writer.join().unwrap();
-        assert_eq!(fate_of(&first), if canceled { Fate::TakenBack } else { Fate::Ran(Completion::Message) });
-        assert_eq!(fate_of(&second), Fate::Ran(Completion::Message), "the message was not lost");
-        let all: Vec<u32> = read.into_iter().chain(std::iter::from_fn(|| pair.try_read(READER).ok())).collect();
+        assert_eq!(fate_of(&first), if canceled { Fate::TakenBack } else { Fate::Ran(Completion::Ready) });
+        assert_eq!(fate_of(&second), Fate::Ran(Completion::Ready), "the message was not lost");
+        let all: Vec<u32> = first_read.into_iter().chain(std::iter::from_fn(|| read(&pair).ok())).collect();
         assert_eq!(all, [7, 8]);
         end(pair);
     });
@@ -178,9 +189,9 @@ fn loom_a_message_before_the_close_is_told_as_a_message() {
         .unwrap();
         let fate = register(&pair).expect("a message is queued or the peer is open");
         writer.join().unwrap();
-        assert_eq!(fate_of(&fate), Fate::Ran(Completion::Message));
-        assert_eq!(pair.try_read(READER), Ok(7));
-        assert_eq!(pair.try_read(READER), Err(ReadError::PeerClosed));
+        assert_eq!(fate_of(&fate), Fate::Ran(Completion::Ready));
+        assert_eq!(read(&pair), Ok(7));
+        assert_eq!(read(&pair), Err(ReadError::PeerClosed));
         assert_eq!(register(&pair).map(drop), Err(Status::PeerClosed));
         end(pair);
     });
@@ -215,7 +226,7 @@ fn loom_closing_against_a_write_tells_the_read_once_and_loses_no_message() {
             Err(status) => assert_eq!((status, unread.len()), (Status::PeerClosed, 0)),
         }
         let fate = fate_of(&fate);
-        assert!(matches!(fate, Fate::Ran(Completion::Message | Completion::Canceled)), "{fate:?}");
+        assert!(matches!(fate, Fate::Ran(Completion::Ready | Completion::Canceled)), "{fate:?}");
         end(pair);
     });
 }
@@ -228,7 +239,7 @@ fn loom_a_cancel_against_both_ends_closing_ends_the_read_once() {
         let (own, other) = (pair.clone(), pair.clone());
         let peer = thread::spawn("peer", move || drop(close(&other, WRITER))).unwrap();
         let owner = thread::spawn("owner", move || drop(close(&own, READER))).unwrap();
-        let canceled = pair.cancel(READER).is_some();
+        let canceled = pair.cancel(READER, Wanted::Message).is_some();
         peer.join().unwrap();
         owner.join().unwrap();
         let fate = fate_of(&fate);
@@ -257,13 +268,13 @@ fn loom_a_future_that_waits_is_woken_by_the_message_that_it_missed() {
         let other = pair.clone();
         let writer = thread::spawn("writer", move || write(&other, 7).expect("the reader is open")).unwrap();
         let mut awaiting = None;
-        let first = pair.poll_read(READER, &mut awaiting, &waker);
+        let first = poll(&pair, &mut awaiting, &waker);
         writer.join().unwrap();
         match first {
             Poll::Ready(message) => assert_eq!(message, Ok(7)),
             Poll::Pending => {
                 assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-                assert_eq!(pair.poll_read(READER, &mut awaiting, &waker), Poll::Ready(Ok(7)));
+                assert_eq!(poll(&pair, &mut awaiting, &waker), Poll::Ready(Ok(7)));
             }
         }
         end(pair);
@@ -277,15 +288,15 @@ fn loom_a_future_that_is_dropped_leaves_the_message_and_the_end_to_the_next_read
         let other = pair.clone();
         let writer = thread::spawn("writer", move || write(&other, 7).expect("the reader is open")).unwrap();
         let mut awaiting = None;
-        let first = pair.poll_read(READER, &mut awaiting, Waker::noop());
+        let first = poll(&pair, &mut awaiting, Waker::noop());
         if let Some(awaiting) = awaiting {
-            drop(pair.stop_awaiting(READER, awaiting));
+            drop(pair.stop_awaiting(READER, Wanted::Message, awaiting));
         }
         if first.is_pending() {
             let fate = register(&pair).expect("the end is free");
             writer.join().unwrap();
-            assert_eq!(fate_of(&fate), Fate::Ran(Completion::Message));
-            assert_eq!(pair.try_read(READER), Ok(7));
+            assert_eq!(fate_of(&fate), Fate::Ran(Completion::Ready));
+            assert_eq!(read(&pair), Ok(7));
         } else {
             writer.join().unwrap();
             assert_eq!(first, Poll::Ready(Ok(7)));

@@ -8,6 +8,7 @@ use super::arena::{Arena, Buffer};
 use super::channel::Channel;
 use super::pair::Queued;
 use super::teardown;
+use super::txid::Txid;
 use crate::sync::Mutex;
 
 /// The least room of an arena that is made for one message, so that a short reply fits beside it.
@@ -40,12 +41,13 @@ const LEAST_ROOM: usize = 256;
 pub struct Message {
     buffer: Option<Buffer>,
     handles: Vec<Handle>,
+    txid: Option<Txid>,
 }
 
 impl Message {
     /// The empty message.
     pub const fn new() -> Self {
-        Message { buffer: None, handles: Vec::new() }
+        Message { buffer: None, handles: Vec::new(), txid: None }
     }
 
     /// A message of `len` zeroes in an arena of its own.
@@ -68,7 +70,7 @@ impl Message {
 
     /// A message of these parts.
     pub fn from_parts(buffer: Option<Buffer>, handles: Vec<Handle>) -> Self {
-        Message { buffer, handles }
+        Message { buffer, handles, txid: None }
     }
 
     /// The parts.
@@ -110,13 +112,15 @@ impl Message {
 
     /// Gives up the bytes and the handles for a message of `len` bytes in the same arena, initialised with whatever the
     /// memory held. If nothing else refers to the arena, its memory is used anew, and nothing is allocated as long as the
-    /// message fits. A message without an arena gets one.
+    /// message fits. A message without an arena gets one. The transaction id stays, so what a request is recycled into is
+    /// its reply.
     ///
     /// # Panics
     /// When memory is exhausted.
     pub fn recycle(mut self, len: usize) -> Self {
         drop(self.take_handles());
-        match self.buffer.take() {
+        let txid = self.txid;
+        let recycled = match self.buffer.take() {
             None => Message::with_len(len),
             Some(buffer) => {
                 let mut arena = buffer.into_arena();
@@ -124,7 +128,19 @@ impl Message {
                 let _ = arena.try_reset();
                 Message::from(arena.into_buffer(len))
             }
-        }
+        };
+        recycled.in_reply_to(txid)
+    }
+
+    /// The call whose request this is. A message that was written without a call has none.
+    pub fn txid(&self) -> Option<Txid> {
+        self.txid
+    }
+
+    /// Makes this the reply to a call: written to the channel on which its request came, it goes to whoever called.
+    pub fn in_reply_to(mut self, txid: impl Into<Option<Txid>>) -> Self {
+        self.txid = txid.into();
+        self
     }
 
     /// The handles.
@@ -157,7 +173,7 @@ impl Queued for Message {
 
 impl From<Buffer> for Message {
     fn from(buffer: Buffer) -> Self {
-        Message { buffer: Some(buffer), handles: Vec::new() }
+        Message { buffer: Some(buffer), handles: Vec::new(), txid: None }
     }
 }
 
@@ -171,7 +187,11 @@ impl Drop for Message {
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("len", &self.len()).field("handles", &self.handles).finish()
+        f.debug_struct("Message")
+            .field("len", &self.len())
+            .field("handles", &self.handles)
+            .field("txid", &self.txid)
+            .finish()
     }
 }
 

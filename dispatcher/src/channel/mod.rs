@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `arena` | memory for messages |
 //! | `message` | what travels, and the handles that travel with it |
-//! | `pair` | the state machine of the two ends |
-//! | `channel`, `channel_read` | an end; its registered reads |
+//! | `pair`, `slot`, `calls` | the state machine of the two ends; what an end waits for; its calls |
+//! | `channel`, `registration`, `channel_read`, `writable` | an end; what is registered on it: reads, waits for room |
+//! | `call`, `txid` | requests and their replies; what ties one to the other |
+//! | `token` | the rendezvous of two drivers |
 //! | `teardown` | the destruction of what nobody read |
 //! | `limits`, `error` | how much may wait; what comes back |
 //!
@@ -20,6 +22,9 @@
 mod arena;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod arena_tests;
+#[cfg(not(loom))]
+mod call;
+mod calls;
 #[cfg(not(loom))]
 #[expect(clippy::module_inception, reason = "the end of a channel is called as the layer is")]
 mod channel;
@@ -35,18 +40,35 @@ mod message;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod message_tests;
 mod pair;
+#[cfg(not(loom))]
+mod registration;
+#[cfg(all(test, shuttle))]
+mod shuttle_call;
 #[cfg(all(test, shuttle))]
 mod shuttle_channel;
+#[cfg(all(test, shuttle))]
+mod shuttle_token;
+mod slot;
 #[cfg(not(loom))]
 mod teardown;
+#[cfg(not(loom))]
+mod token;
+#[cfg(not(loom))]
+mod txid;
+#[cfg(not(loom))]
+mod writable;
 
 #[cfg(not(loom))]
 pub use arena::{Arena, Buffer};
 #[cfg(not(loom))]
 pub use channel::Channel;
 #[cfg(not(loom))]
-pub use error::{BeginReadError, WriteError};
+pub use error::{CallError, Refused, WriteError};
 pub use limits::Limits;
 #[cfg(not(loom))]
 pub use message::{Handle, Message, Value};
 pub use pair::ReadError;
+#[cfg(not(loom))]
+pub use token::Token;
+#[cfg(not(loom))]
+pub use txid::Txid;

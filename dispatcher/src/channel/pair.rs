@@ -1,19 +1,7 @@
 //! The two ends of a channel as one state machine under one lock.
 //!
-//! It knows messages and read registrations only by what it needs of them ([`Queued`], [`ReadOp`]), so that a model
-//! checker can run it without a dispatcher.
-//!
-//! # States of an end's reading side
-//! ```text
-//!          register, empty              a message, or the peer's closing
-//!   Idle ────────────────────▶ Armed ──────────────────────────────────────▶ Notified
-//!    ▲ │                         │ cancel, close                                │
-//!    │ └──register, not empty────│────────────────────────────────────────────▶ │
-//!    │                           ▼                      the handler begins,     │
-//!    └───────────────────────────┴────────────────────  cancel, close ──────────┘
-//!
-//!   Idle ──a future waits──▶ Awaited ──a message, the peer's closing, the future is dropped──▶ Idle
-//! ```
+//! It knows messages and registrations only by what it needs of them ([`Queued`], [`WaitOp`]), so that a model checker can
+//! run it without a dispatcher. What an end waits for is in `slot`, the calls that wait for replies are in `calls`.
 //!
 //! # Rules
 //! - The lock is held for a few instructions. A registration is *accepted* and *taken back* by its dispatcher under it
@@ -21,12 +9,14 @@
 //!   handler. Each transition returns what its caller does then, as [`Next`].
 //! - Between the release and the completion anything may happen to the registration. That is harmless, because its
 //!   dispatcher decides by the operation's own id who ends it, once.
-//! - A registration carries its number. A handler that begins clears the registration of its own number only.
+//! - A request is queued and its call begins to wait under the same lock, so no reply can come too early.
 
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
+use super::calls::{Caller, Calls, Left};
 use super::limits::Limits;
+use super::slot::{Seat, Slot};
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -64,13 +54,13 @@ pub(crate) trait Queued {
     fn byte_len(&self) -> usize;
 }
 
-/// A read that was accepted by a dispatcher.
-pub(crate) trait ReadOp: Clone {
+/// A registration that was accepted by a dispatcher.
+pub(crate) trait WaitOp: Clone {
     /// The handler, as it comes back from a cancel.
     type Handler;
 
     /// What was waited for has come about. It may run the handler before it returns; nothing happens if the operation
-    /// has ended or has been completed before, except that `Canceled` replaces a message that is not yet told.
+    /// has ended or has been completed before, except that `Canceled` replaces what is not yet told.
     fn complete(&self, how: Completion);
 
     /// Ends the operation and gives its handler back; `None` when the handler has begun or the operation has ended.
@@ -78,12 +68,12 @@ pub(crate) trait ReadOp: Clone {
     fn take_back(&self) -> Option<Self::Handler>;
 }
 
-/// How a read is completed.
+/// How a registration is completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {
-    /// A message is queued.
-    Message,
-    /// The peer closed with nothing queued.
+    /// A message is queued, there is room for one, or the reply is there.
+    Ready,
+    /// The peer closed.
     PeerClosed,
     /// The end itself was closed.
     Canceled,
@@ -91,22 +81,22 @@ pub(crate) enum Completion {
 
 /// What is done once the lock is released.
 #[derive(Debug)]
-#[must_use = "a reader that is not told waits for ever"]
+#[must_use = "who is not told waits for ever"]
 pub(crate) enum Next<R> {
     /// Nothing.
     Nothing,
-    /// A registered read is completed.
+    /// A registration is completed.
     Complete(R, Completion),
     /// A future is woken.
     Wake(Waker),
 }
 
-impl<R: ReadOp> Next<R> {
+impl<R: WaitOp> Next<R> {
     /// Does it. The caller holds no lock.
     pub(crate) fn carry_out(self) {
         match self {
             Next::Nothing => {}
-            Next::Complete(read, how) => read.complete(how),
+            Next::Complete(op, how) => op.complete(how),
             Next::Wake(waker) => waker.wake(),
         }
     }
@@ -128,23 +118,26 @@ impl Side {
     }
 }
 
-#[derive(Debug)]
-enum Reading<R> {
-    Idle,
-    Armed(R),
-    Notified(R),
-    Awaited(Waker),
+/// What an end waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The next message.
+    Message,
+    /// Room for a message in the queue that it writes to.
+    Room,
 }
 
-/// One end: the queue of what it has not read, and its reading side.
+/// One end: the queue of what it has not read, and what it waits for.
 #[derive(Debug)]
 struct End<M, R> {
     is_open: bool,
     queue: VecDeque<M>,
     bytes: usize,
-    reading: Reading<R>,
-    /// The number of the newest registration or awaiting future.
-    generation: u64,
+    reading: Slot<R>,
+    writing: Slot<R>,
+    /// How many bytes the one who waits for room wants to write.
+    wanted_bytes: usize,
+    calls: Calls<M, R>,
 }
 
 #[derive(Debug)]
@@ -166,10 +159,17 @@ pub(crate) struct Pair<M, R> {
 pub(crate) struct Closed<M, R> {
     /// What it has not read.
     pub(crate) unread: VecDeque<M>,
-    /// Its own registered read is told `Canceled`.
-    pub(crate) own: Next<R>,
-    /// The peer's is told `PeerClosed`.
-    pub(crate) peer: Next<R>,
+    /// Its own registrations are told `Canceled`, then those of the peer `PeerClosed`.
+    pub(crate) to_tell: Vec<Next<R>>,
+}
+
+/// What became of a reply.
+#[derive(Debug)]
+pub(crate) enum Reply<M, R> {
+    /// Its caller is told.
+    Taken(Next<R>),
+    /// Nobody waits for it any more.
+    Late(M),
 }
 
 /// What one end can tell about a queue.
@@ -179,36 +179,74 @@ pub(crate) struct QueueLength {
     pub(crate) bytes: usize,
 }
 
-impl<M: Queued, R: ReadOp> Pair<M, R> {
+impl<M: Queued, R: WaitOp> Pair<M, R> {
     pub(crate) fn new(limits: Limits) -> Self {
-        let state = State { ends: [End::new(), End::new()], limits };
+        let state = State { ends: [End::new(Side::A), End::new(Side::B)], limits };
         Pair { state: Mutex::new(state), running: [AtomicU32::new(0), AtomicU32::new(0)] }
     }
 
     /// Queues a message for the other end.
     pub(crate) fn write(&self, from: Side, message: M) -> Result<Next<R>, (Status, M)> {
         let mut state = self.state.lock();
-        let limits = state.limits;
-        let reader = &mut state.ends[from.other() as usize];
-        if !reader.is_open {
-            return Err((Status::PeerClosed, message));
+        match state.refuses(from, message.byte_len()) {
+            Some(status) => Err((status, message)),
+            None => Ok(state.push(from, message)),
         }
-        let bytes = message.byte_len();
-        if !limits.allow(reader.queue.len(), reader.bytes, bytes) {
-            return Err((Status::ShouldWait, message));
-        }
-        reader.bytes += bytes;
-        reader.queue.push_back(message);
-        Ok(reader.notify(Completion::Message))
     }
 
-    /// Takes the oldest message.
-    pub(crate) fn try_read(&self, side: Side) -> Result<M, ReadError> {
+    /// Queues the request of a call. `accept` marks it with the call's number and gives who waits for the reply; `None`
+    /// when the dispatcher refuses.
+    pub(crate) fn begin_call(
+        &self,
+        from: Side,
+        mut message: M,
+        accept: impl FnOnce(u32, &mut M) -> Option<Caller<R>>,
+    ) -> Result<(u32, Next<R>), (Status, M)> {
+        let mut state = self.state.lock();
+        if let Some(status) = state.refuses(from, message.byte_len()) {
+            return Err((status, message));
+        }
+        let calls = &mut state.ends[from as usize].calls;
+        let number = calls.fresh_number();
+        let Some(caller) = accept(number, &mut message) else { return Err((Status::Unavailable, message)) };
+        calls.insert(number, caller);
+        Ok((number, state.push(from, message)))
+    }
+
+    /// Hands a reply to the call of this number, past the queue.
+    pub(crate) fn answer(&self, from: Side, number: u32, reply: M) -> Result<Reply<M, R>, (Status, M)> {
+        let mut state = self.state.lock();
+        let caller = &mut state.ends[from.other() as usize];
+        if !caller.is_open {
+            return Err((Status::PeerClosed, reply));
+        }
+        Ok(match caller.calls.answer(number, reply) {
+            Ok(next) => Reply::Taken(next),
+            Err(reply) => Reply::Late(reply),
+        })
+    }
+
+    /// The caller is done with its call: a reply that comes now is late.
+    pub(crate) fn end_call(&self, side: Side, number: u32) -> Left<M, R> {
+        self.state.lock().ends[side as usize].calls.end(number)
+    }
+
+    /// The outcome of a call for a caller that is no callback, or the waker is noted.
+    pub(crate) fn poll_call(&self, side: Side, number: u32, waker: &Waker) -> Poll<Result<M, Status>> {
+        let mut state = self.state.lock();
+        let (polled, replaced) = state.ends[side as usize].calls.poll(number, waker);
+        drop(state);
+        drop(replaced);
+        polled
+    }
+
+    /// Takes the oldest message. Somebody may wait for the room that it leaves.
+    pub(crate) fn try_read(&self, side: Side) -> (Result<M, ReadError>, Next<R>) {
         self.state.lock().pop(side)
     }
 
-    /// Registers a read. `accept` has it accepted by a dispatcher, ready at once or not, under this number; `None` when
-    /// the dispatcher refuses.
+    /// Registers a wait for the next message. `accept` has it accepted by a dispatcher, ready at once or not, under this
+    /// number; `None` when the dispatcher refuses.
     pub(crate) fn register(&self, side: Side, accept: impl FnOnce(bool, u64) -> Option<R>) -> Result<(), Status> {
         let mut state = self.state.lock();
         let peer_is_open = state.ends[side.other() as usize].is_open;
@@ -217,23 +255,35 @@ impl<M: Queued, R: ReadOp> Pair<M, R> {
         if !peer_is_open && !is_ready {
             return Err(Status::PeerClosed);
         }
-        if !matches!(end.reading, Reading::Idle) {
-            return Err(Status::BadState);
-        }
-        end.generation += 1;
-        let read = accept(is_ready, end.generation).ok_or(Status::Unavailable)?;
-        end.reading = if is_ready { Reading::Notified(read) } else { Reading::Armed(read) };
+        end.reading.register(is_ready, accept)
+    }
+
+    /// Registers a wait for room for a message of `bytes`, like [`register`](Pair::register).
+    pub(crate) fn register_room(
+        &self,
+        side: Side,
+        bytes: usize,
+        accept: impl FnOnce(bool, u64) -> Option<R>,
+    ) -> Result<(), Status> {
+        let mut state = self.state.lock();
+        let is_ready = match state.refuses(side, bytes) {
+            None => true,
+            Some(Status::ShouldWait) => false,
+            Some(status) => return Err(status),
+        };
+        let end = &mut state.ends[side as usize];
+        end.writing.register(is_ready, accept)?;
+        end.wanted_bytes = bytes;
         Ok(())
     }
 
     /// The handler of a registration begins: the end is free for the next one. What is left of the registration is
     /// dropped by the caller.
-    pub(crate) fn handler_begins(&self, side: Side, generation: u64) -> Option<R> {
+    pub(crate) fn handler_begins(&self, side: Side, wanted: Wanted, generation: u64) -> Option<R> {
         // ORDERING: Relaxed; a count that is looked at by whoever owns the end, whose ownership came to it some other way.
         self.running[side as usize].fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
-        let end = &mut state.ends[side as usize];
-        if end.generation == generation { end.unregister() } else { None }
+        state.ends[side as usize].slot(wanted).handler_begins(generation)
     }
 
     /// The handler has returned.
@@ -242,81 +292,105 @@ impl<M: Queued, R: ReadOp> Pair<M, R> {
         self.running[side as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes the registered read back. `None`: there is none, or its handler begins at this moment; in either case the
-    /// end is free afterwards.
-    pub(crate) fn cancel(&self, side: Side) -> Option<R::Handler> {
+    /// Takes a registration back. `None`: there is none, or its handler begins at this moment; in either case the end is
+    /// free afterwards.
+    pub(crate) fn cancel(&self, side: Side, wanted: Wanted) -> Option<R::Handler> {
         let mut state = self.state.lock();
-        let read = state.ends[side as usize].unregister()?;
+        let op = state.ends[side as usize].slot(wanted).unregister()?;
         // Under the lock, so that a handler that has begun finds the end as it left it.
-        let handler = read.take_back();
+        let handler = op.take_back();
         drop(state);
         handler
     }
 
-    /// Whether the end can be sent: no read is registered and no handler is running.
+    /// Whether the end can be sent: nothing is registered, no call waits, and no handler is running.
     pub(crate) fn is_idle(&self, side: Side) -> bool {
         // ORDERING: as in `handler_begins`.
         let no_handler = self.running[side as usize].load(Ordering::Relaxed) == 0;
-        no_handler && matches!(self.state.lock().ends[side as usize].reading, Reading::Idle)
+        no_handler && {
+            let state = self.state.lock();
+            let end = &state.ends[side as usize];
+            end.reading.is_idle() && end.writing.is_idle() && end.calls.is_empty()
+        }
     }
 
-    /// Closes an end. The caller destroys what was not read, then tells the readers.
+    /// Closes an end. The caller destroys what was not read, then tells who waits.
     pub(crate) fn close(&self, side: Side) -> Closed<M, R> {
         let mut state = self.state.lock();
+        let mut to_tell = Vec::new();
         let end = &mut state.ends[side as usize];
         end.is_open = false;
         end.bytes = 0;
         let unread = std::mem::take(&mut end.queue);
-        let own = match std::mem::replace(&mut end.reading, Reading::Idle) {
-            Reading::Idle => Next::Nothing,
-            Reading::Armed(read) | Reading::Notified(read) => Next::Complete(read, Completion::Canceled),
-            // Its future was leaked; it finds the end closed.
-            Reading::Awaited(waker) => Next::Wake(waker),
-        };
-        let reader = &mut state.ends[side.other() as usize];
-        let peer = if reader.queue.is_empty() { reader.notify(Completion::PeerClosed) } else { Next::Nothing };
-        Closed { unread, own, peer }
+        note(&mut to_tell, end.reading.close());
+        note(&mut to_tell, end.writing.close());
+        end.calls.close(Completion::Canceled, &mut to_tell);
+        let peer = &mut state.ends[side.other() as usize];
+        if peer.queue.is_empty() {
+            note(&mut to_tell, peer.reading.notify(Completion::PeerClosed));
+        }
+        note(&mut to_tell, peer.writing.notify(Completion::PeerClosed));
+        peer.calls.close(Completion::PeerClosed, &mut to_tell);
+        Closed { unread, to_tell }
     }
 
     /// Takes the oldest message for a future, or notes the future as the one that is woken. `awaiting` is the future's
-    /// own mark, empty at first.
+    /// own mark, empty at first. What is to be done next is done with no lock held.
     ///
     /// # Errors
     /// [`Status::PeerClosed`]; [`Status::BadState`] when a read is registered or another future waits.
-    pub(crate) fn poll_read(&self, side: Side, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<M, Status>> {
+    pub(crate) fn poll_read(
+        &self,
+        side: Side,
+        awaiting: &mut Option<u64>,
+        waker: &Waker,
+    ) -> (Poll<Result<M, Status>>, Next<R>) {
         let mut state = self.state.lock();
-        let end = &mut state.ends[side as usize];
-        let is_own = *awaiting == Some(end.generation);
-        // Dropped after the lock is released: a waker is user code.
-        let mut replaced = None;
-        let is_free = match &mut end.reading {
-            Reading::Idle => true,
-            Reading::Awaited(known) if is_own => {
-                if !known.will_wake(waker) {
-                    replaced = Some(std::mem::replace(known, waker.clone()));
-                }
-                false
-            }
-            Reading::Armed(_) | Reading::Notified(_) | Reading::Awaited(_) => {
-                return Poll::Ready(Err(Status::BadState));
+        let seat = state.ends[side as usize].reading.seat(*awaiting);
+        if seat == Seat::Taken {
+            return (Poll::Ready(Err(Status::BadState)), Next::Nothing);
+        }
+        let (read, next) = state.pop(side);
+        let slot = &mut state.ends[side as usize].reading;
+        let (polled, replaced) = match read {
+            Err(ReadError::ShouldWait) => (Poll::Pending, slot.sit(awaiting, waker)),
+            outcome => {
+                let replaced = if seat == Seat::Own { awaiting.and_then(|mark| slot.stand_up(mark)) } else { None };
+                *awaiting = None;
+                (Poll::Ready(outcome.map_err(Status::from)), replaced)
             }
         };
-        let polled = match state.pop(side) {
-            Err(ReadError::ShouldWait) => {
-                if is_free {
-                    let end = &mut state.ends[side as usize];
-                    end.generation += 1;
-                    *awaiting = Some(end.generation);
-                    end.reading = Reading::Awaited(waker.clone());
-                }
-                Poll::Pending
+        drop(state);
+        // A waker is user code.
+        drop(replaced);
+        (polled, next)
+    }
+
+    /// Like [`poll_read`](Pair::poll_read), for room for a message of `bytes`.
+    pub(crate) fn poll_room(
+        &self,
+        side: Side,
+        bytes: usize,
+        awaiting: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Poll<Result<(), Status>> {
+        let mut state = self.state.lock();
+        let seat = state.ends[side as usize].writing.seat(*awaiting);
+        if seat == Seat::Taken {
+            return Poll::Ready(Err(Status::BadState));
+        }
+        let refused = state.refuses(side, bytes);
+        let end = &mut state.ends[side as usize];
+        let (polled, replaced) = match refused {
+            Some(Status::ShouldWait) => {
+                end.wanted_bytes = bytes;
+                (Poll::Pending, end.writing.sit(awaiting, waker))
             }
             outcome => {
-                if !is_free {
-                    replaced = state.ends[side as usize].stop_awaiting();
-                }
+                let replaced =
+                    if seat == Seat::Own { awaiting.and_then(|mark| end.writing.stand_up(mark)) } else { None };
                 *awaiting = None;
-                Poll::Ready(outcome.map_err(Status::from))
+                (Poll::Ready(outcome.map_or(Ok(()), Err)), replaced)
             }
         };
         drop(state);
@@ -325,10 +399,8 @@ impl<M: Queued, R: ReadOp> Pair<M, R> {
     }
 
     /// A future that waits is dropped; its waker is dropped by the caller.
-    pub(crate) fn stop_awaiting(&self, side: Side, awaiting: u64) -> Option<Waker> {
-        let mut state = self.state.lock();
-        let end = &mut state.ends[side as usize];
-        if end.generation == awaiting { end.stop_awaiting() } else { None }
+    pub(crate) fn stop_awaiting(&self, side: Side, wanted: Wanted, awaiting: u64) -> Option<Waker> {
+        self.state.lock().ends[side as usize].slot(wanted).stand_up(awaiting)
     }
 
     /// What an end has not read.
@@ -344,44 +416,72 @@ impl<M: Queued, R: ReadOp> Pair<M, R> {
     }
 }
 
-impl<M: Queued, R> State<M, R> {
-    fn pop(&mut self, side: Side) -> Result<M, ReadError> {
+fn note<R>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
+    if !matches!(next, Next::Nothing) {
+        to_tell.push(next);
+    }
+}
+
+impl<M: Queued, R: WaitOp> State<M, R> {
+    /// Why a message of `bytes` from this end is not queued.
+    fn refuses(&self, from: Side, bytes: usize) -> Option<Status> {
+        let reader = &self.ends[from.other() as usize];
+        if !reader.is_open {
+            return Some(Status::PeerClosed);
+        }
+        let allowed = self.limits.allow(reader.queue.len(), reader.bytes, bytes);
+        (!allowed).then_some(Status::ShouldWait)
+    }
+
+    fn push(&mut self, from: Side, message: M) -> Next<R> {
+        let reader = &mut self.ends[from.other() as usize];
+        reader.bytes += message.byte_len();
+        reader.queue.push_back(message);
+        reader.reading.notify(Completion::Ready)
+    }
+
+    fn pop(&mut self, side: Side) -> (Result<M, ReadError>, Next<R>) {
         let peer_is_open = self.ends[side.other() as usize].is_open;
         let end = &mut self.ends[side as usize];
         match end.queue.pop_front() {
             Some(message) => {
                 end.bytes -= message.byte_len();
                 end.shrink_when_empty();
-                Ok(message)
+                (Ok(message), self.room_was_made(side.other()))
             }
-            None if peer_is_open => Err(ReadError::ShouldWait),
-            None => Err(ReadError::PeerClosed),
+            None if peer_is_open => (Err(ReadError::ShouldWait), Next::Nothing),
+            None => (Err(ReadError::PeerClosed), Next::Nothing),
         }
+    }
+
+    /// The queue that `writer` writes to is shorter: who waits for room is told if it is enough.
+    fn room_was_made(&mut self, writer: Side) -> Next<R> {
+        if self.ends[writer as usize].writing.is_idle()
+            || self.refuses(writer, self.ends[writer as usize].wanted_bytes).is_some()
+        {
+            return Next::Nothing;
+        }
+        self.ends[writer as usize].writing.notify(Completion::Ready)
     }
 }
 
-impl<M, R> End<M, R> {
-    fn new() -> Self {
-        End { is_open: true, queue: VecDeque::new(), bytes: 0, reading: Reading::Idle, generation: 0 }
-    }
-
-    fn unregister(&mut self) -> Option<R> {
-        match std::mem::replace(&mut self.reading, Reading::Idle) {
-            Reading::Armed(read) | Reading::Notified(read) => Some(read),
-            awaited => {
-                self.reading = awaited;
-                None
-            }
+impl<M, R: WaitOp> End<M, R> {
+    fn new(side: Side) -> Self {
+        End {
+            is_open: true,
+            queue: VecDeque::new(),
+            bytes: 0,
+            reading: Slot::new(),
+            writing: Slot::new(),
+            wanted_bytes: 0,
+            calls: Calls::new(side),
         }
     }
 
-    fn stop_awaiting(&mut self) -> Option<Waker> {
-        match std::mem::replace(&mut self.reading, Reading::Idle) {
-            Reading::Awaited(waker) => Some(waker),
-            registered => {
-                self.reading = registered;
-                None
-            }
+    fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
+        match wanted {
+            Wanted::Message => &mut self.reading,
+            Wanted::Room => &mut self.writing,
         }
     }
 
@@ -390,24 +490,6 @@ impl<M, R> End<M, R> {
         const KEPT: usize = 1024;
         if self.queue.is_empty() && self.queue.capacity() > KEPT {
             self.queue = VecDeque::new();
-        }
-    }
-}
-
-impl<M, R: Clone> End<M, R> {
-    /// Tells whoever waits on this end; a registered read is told once.
-    fn notify(&mut self, how: Completion) -> Next<R> {
-        match std::mem::replace(&mut self.reading, Reading::Idle) {
-            Reading::Idle => Next::Nothing,
-            Reading::Awaited(waker) => Next::Wake(waker),
-            Reading::Armed(read) => {
-                self.reading = Reading::Notified(read.clone());
-                Next::Complete(read, how)
-            }
-            Reading::Notified(read) => {
-                self.reading = Reading::Notified(read);
-                Next::Nothing
-            }
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::status::Status;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, thread};
 
-fn explore(model: fn()) {
+pub(super) fn explore(model: fn()) {
     let iterations = std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
     shuttle::check_random(model, iterations);
     shuttle::check_pct(model, iterations, 3);

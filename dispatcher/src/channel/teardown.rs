@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::channel_read::Registered;
 use super::message::{Handle, Message};
 use super::pair::Next;
+use super::registration::Registered;
 use crate::runtime::message_of;
 use crate::sync::thread_local;
 
@@ -40,13 +40,13 @@ pub(super) fn destroy(handles: Vec<Handle>) {
     work_off(|wreckage| wreckage.handles.extend(handles));
 }
 
-/// Destroys what an end has not read, and tells the readers of both ends.
-pub(super) fn close(unread: VecDeque<Message>, own: Next<Registered>, peer: Next<Registered>) {
+/// Destroys what an end has not read, and tells who waits at both ends.
+pub(super) fn close(unread: VecDeque<Message>, to_tell: Vec<Next<Registered>>) {
     work_off(|wreckage| {
         for mut message in unread {
             wreckage.handles.extend(message.take_handles());
         }
-        wreckage.to_tell.extend([own, peer].into_iter().filter(|next| !matches!(next, Next::Nothing)));
+        wreckage.to_tell.extend(to_tell);
     });
 }
 

@@ -54,7 +54,6 @@ pub(crate) enum WaitEnd {
 
 impl WaitEnd {
     /// The condition as a status.
-    #[allow(dead_code, reason = "for synchronous calls")]
     pub(crate) const fn status(self) -> Status {
         match self {
             WaitEnd::NotAllowed(_) => Status::BadState,
@@ -75,6 +74,12 @@ pub(crate) fn may_block() -> Result<(), MayNotBlock> {
     }
 }
 
+/// Whether the dispatcher that the calling thread runs for shuts down, so that no wait would begin.
+pub(crate) fn is_canceled() -> bool {
+    let dispatcher = call_stack::innermost_dispatcher().or_else(call_stack::dispatcher_of_work);
+    dispatcher.is_some_and(|dispatcher| !dispatcher.lock().state.accepts())
+}
+
 /// The time by the clock that the deadlines of [`wait_blocked`] are of, on this thread.
 #[allow(dead_code, reason = "for synchronous calls")]
 pub(crate) fn now() -> Instant {
@@ -90,7 +95,6 @@ pub(crate) fn now() -> Instant {
 /// [`WaitEnd::Canceled`] when the dispatcher whose callback or offloaded work this is begins to shut down, also if it
 /// began before; [`WaitEnd::TimedOut`] at `deadline`, which is one of the clock that [`now`] reads. A value that is
 /// there wins over both.
-#[allow(dead_code, reason = "for synchronous calls")]
 pub(crate) fn wait_blocked<T>(
     what: &'static str,
     deadline: Instant,

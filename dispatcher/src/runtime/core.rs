@@ -9,7 +9,7 @@
 
 use std::panic::Location;
 
-use super::callback_queue::{CallbackQueue, Entry, Kind, OpId, Outcome, Stage, TypeNameOf};
+use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
 use super::inline::Reason;
@@ -84,13 +84,16 @@ impl Core {
         }
     }
 
-    /// Puts an armed operation that has its outcome at the end of the queue; of an irq, its delivery.
-    pub(super) fn make_ready(&mut self, id: OpId, outcome: Outcome) {
+    /// Puts an armed operation that has its outcome at the end of the queue; of an irq, its delivery. The source of its
+    /// event comes back, to be taken down if the event did not come from there.
+    pub(super) fn make_ready(&mut self, id: OpId, outcome: Outcome) -> EventSource {
         if self.queue.stage(id) == Some(Stage::Bound) && matches!(outcome, Outcome::Done(_)) {
-            return self.trigger_irq(id, outcome);
+            self.trigger_irq(id, outcome);
+            return EventSource::None;
         }
-        self.queue.decide(id, outcome);
+        let source = self.queue.decide(id, outcome);
         self.queue.move_to(id, Stage::Ready);
+        source
     }
 
     /// Counts the end of a callback that is about to be invoked.

@@ -249,6 +249,7 @@ impl DispatcherInner {
                 core.count_end(entry.kind, outcome);
                 let active = core.enter(&entry, details.location, self);
                 drop(core);
+                self.take_down(details.source);
                 {
                     let _frame = call_stack::push_dispatcher(self);
                     self.invoke(entry.callback, outcome);
@@ -257,9 +258,10 @@ impl DispatcherInner {
             }
             Decision::Deferred(reason) => {
                 core.inline_counts.deferred[reason as usize] += 1;
-                core.make_ready(id, outcome);
+                let source = core.make_ready(id, outcome);
                 let schedule = core.wants_schedule(self.options.synchronized);
                 drop(core);
+                self.take_down(source);
                 if schedule {
                     self.schedule();
                 }
@@ -319,7 +321,9 @@ impl DispatcherInner {
         let mut core = self.core.lock();
         let Some(stage) = core.queue.stage(id) else { return };
         let Some(entry) = core.queue.entry_mut(id) else { return };
-        if stage == Stage::OffloadRunning || matches!(entry.outcome, Outcome::Failed(_)) {
+        let is_decided =
+            matches!(entry.outcome, Outcome::Failed(_)) || stage == Stage::Ready && entry.kind.keeps_result();
+        if stage == Stage::OffloadRunning || is_decided {
             return;
         }
         let source = core.queue.decide(id, Outcome::Canceled);

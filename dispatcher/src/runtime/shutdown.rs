@@ -2,8 +2,9 @@
 //!
 //! 1. *Begin* (any thread, any number of times; [`DispatcherInner::begin_shutdown`]): from here on posts are refused.
 //!    All that is armed is put behind what is ready, in this order: reads, waits, delayed tasks by deadline, work that
-//!    no worker has started, irqs. Everything is marked `Canceled`, except what already has an outcome of its own: a peer
-//!    that closed, a finished worker's result. Timers and descriptors are given back at once; no deadline is waited for.
+//!    no worker has started, irqs, tokens. Everything is marked `Canceled`, except what already has an outcome of its own: a
+//!    peer that closed, a finished worker's result, a reply. Timers and descriptors are given back at once; no deadline is
+//!    waited for.
 //! 2. *Callbacks that run finish*, work that a worker runs included. Whoever leaves last schedules one more turn.
 //! 3. *Cancel* ([`DispatcherInner::cancel_pending`]): one thread of the pool invokes all of it serially, with the
 //!    dispatcher current. What such a callback takes back ends taken back; what it posts here is refused.
@@ -16,7 +17,7 @@
 //! step 2; a wake is taken until step 5, in which there is no future left to wake.
 
 use super::call_stack;
-use super::callback_queue::{Entry, EventSource, Kind, Outcome, Stage};
+use super::callback_queue::{Entry, EventSource, Outcome, Stage};
 use super::core::{ActiveWhat, Core};
 use super::dispatcher::DispatcherInner;
 use super::state::{BeginShutdown, DispatcherState};
@@ -135,7 +136,7 @@ impl Core {
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
             if let Some(entry) = self.queue.entry_mut(id) {
-                let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind == Kind::Offload;
+                let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind.keeps_result();
                 if !is_decided {
                     entry.outcome = Outcome::Canceled;
                 }
@@ -148,6 +149,7 @@ impl Core {
         armed.append(&mut delayed);
         armed.extend(self.queue.ids(Stage::Offloaded));
         armed.extend(irqs);
+        armed.extend(self.queue.ids(Stage::Token));
         for id in armed {
             let source = self.queue.decide(id, Outcome::Canceled);
             if !matches!(source, EventSource::None) {

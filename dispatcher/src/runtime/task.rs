@@ -87,7 +87,7 @@ pub struct TaskHandle {
 }
 
 impl TaskHandle {
-    pub(super) fn new(dispatcher: &Arc<DispatcherInner>, id: OpId) -> Self {
+    pub(crate) fn new(dispatcher: &Arc<DispatcherInner>, id: OpId) -> Self {
         TaskHandle { dispatcher: Arc::downgrade(dispatcher), id }
     }
 

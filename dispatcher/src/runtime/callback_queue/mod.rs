@@ -34,6 +34,12 @@ pub enum Kind {
     Wait,
     /// A registered channel read.
     Read,
+    /// A registered wait for room in the queue of a channel.
+    Writable,
+    /// A call on a channel that waits for its reply.
+    Call,
+    /// A registered token that waits for its channel.
+    Token,
     /// Work on a lane whose result comes back here.
     Offload,
     /// A future that was woken. It is not counted among callbacks: its future is.
@@ -50,6 +56,11 @@ impl Kind {
         !matches!(self, Kind::Wake | Kind::Trigger)
     }
 
+    /// Whether what came about is kept when a shutdown begins before the callback runs: it is nowhere else.
+    pub(crate) const fn keeps_result(self) -> bool {
+        matches!(self, Kind::Offload | Kind::Call | Kind::Token)
+    }
+
     /// The kind's name in dumps and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -57,6 +68,9 @@ impl Kind {
             Kind::Delayed => "delayed task",
             Kind::Wait => "wait",
             Kind::Read => "channel read",
+            Kind::Writable => "channel room",
+            Kind::Call => "channel call",
+            Kind::Token => "token",
             Kind::Offload => "offload",
             Kind::Wake => "future",
             Kind::Irq => "irq",
@@ -102,7 +116,7 @@ impl OpId {
 pub(crate) enum Stage {
     /// In the FIFO, to be invoked next.
     Ready,
-    /// A read without a message.
+    /// What a channel has not told yet: a read without a message, a wait for room, a call without a reply.
     Reading,
     /// A wait without an event.
     Waiting,
@@ -114,11 +128,13 @@ pub(crate) enum Stage {
     OffloadRunning,
     /// A bound irq; where it stands between two deliveries says its own state.
     Bound,
+    /// A registered token without a channel; the last to be canceled.
+    Token,
 }
 
 impl Stage {
     /// All stages, in the order of their numbers.
-    pub(crate) const ALL: [Stage; 7] = [
+    pub(crate) const ALL: [Stage; 8] = [
         Stage::Ready,
         Stage::Reading,
         Stage::Waiting,
@@ -126,6 +142,7 @@ impl Stage {
         Stage::Offloaded,
         Stage::OffloadRunning,
         Stage::Bound,
+        Stage::Token,
     ];
 }
 

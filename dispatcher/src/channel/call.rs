@@ -1,0 +1,227 @@
+//! Calls: a request, and the one reply to it.
+//!
+//! The request carries the [`Txid`](super::Txid) of its call, and so does whatever the server makes its reply of. The pair
+//! matches them (`calls`), so several calls may be in flight on one end and their replies come in any order.
+//!
+//! | form | who waits |
+//! |---|---|
+//! | [`call`](Channel::call) | the calling thread |
+//! | [`begin_call`](Channel::begin_call) | a callback of a dispatcher |
+//! | `call_async` | a future (in `executor`) |
+//!
+//! A call that ends without its reply ends for good: a reply that comes later is dropped where it is written.
+
+use std::panic::Location;
+use std::task::{Poll, Waker};
+
+use super::calls::{Caller, Left};
+use super::channel::{Channel, ChannelPair};
+use super::error::{CallError, Refused};
+use super::message::Message;
+use super::pair::Side;
+use super::registration::Registered;
+use super::txid::Txid;
+use crate::runtime::blocked::{is_canceled, may_block, wait_blocked};
+use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
+use crate::runtime::{DispatcherHandle, TaskHandle};
+use crate::status::Status;
+use crate::sync::Arc;
+use crate::time::Instant;
+
+/// A call that waits for its reply; dropping it gives the call up.
+struct InFlight {
+    pair: Arc<ChannelPair>,
+    side: Side,
+    number: u32,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        drop(self.pair.end_call(self.side, self.number));
+    }
+}
+
+/// A user's handler as a callback.
+struct CallFn<F> {
+    call: InFlight,
+    handler: F,
+}
+
+impl<F: FnOnce(Result<Message, Status>) + Send + 'static> Invoke for CallFn<F> {
+    fn invoke(self, outcome: Outcome) {
+        let CallFn { call, handler } = self;
+        let left = call.pair.end_call(call.side, call.number);
+        drop(call);
+        let result = match (outcome, left) {
+            (Outcome::Done(_), Left::Reply(reply)) => Ok(reply),
+            // Its timer.
+            (Outcome::Done(_), Left::Unanswered(_)) => Err(Status::TimedOut),
+            (Outcome::Failed(status), _) => Err(status),
+            (Outcome::Canceled, _) => Err(Status::Canceled),
+        };
+        handler(result);
+    }
+}
+
+impl Channel {
+    /// Sends a request and waits for the reply.
+    ///
+    /// `deadline` is one of the clock of the calling thread's runtime, [`Instant::INFINITE`] for none. If it has passed
+    /// already, the request is sent all the same, and only a reply that comes inside of that is taken.
+    ///
+    /// # Errors
+    /// [`CallError`], in this order: what [`write`](Channel::write) refuses because of its handles;
+    /// [`Status::BadState`] on a dispatcher that does not allow sync calls, and wherever else
+    /// [`blocking`](crate::blocking) is refused; [`Status::Canceled`] when the dispatcher that this thread runs for shuts
+    /// down; [`Status::PeerClosed`] and [`Status::ShouldWait`] as `write`. In all of these the request is inside. After
+    /// it was sent: [`Status::PeerClosed`] when the peer closes, [`Status::Canceled`] when the shutdown begins,
+    /// [`Status::TimedOut`]. A reply that is there wins over all three.
+    ///
+    /// # Thread requirements
+    /// A thread that may block; hold no lock that a handler of another driver may want.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::{Channel, Instant, Message, Status};
+    ///
+    /// let (client, server) = Channel::pair();
+    /// let server = std::thread::spawn(move || {
+    ///     let request = loop {
+    ///         match server.try_read() {
+    ///             Ok(request) => break request,
+    ///             Err(_) => std::thread::yield_now(),
+    ///         }
+    ///     };
+    ///     let mut reply = request.recycle(4);
+    ///     reply.bytes_mut().copy_from_slice(b"pong");
+    ///     server.write(reply)
+    /// });
+    /// let reply = client.call(Message::from_bytes(b"ping"), Instant::INFINITE)?;
+    /// assert_eq!(reply.bytes(), b"pong");
+    /// # server.join().unwrap()?;
+    /// # Ok::<(), Status>(())
+    /// ```
+    pub fn call(&self, request: Message, deadline: Instant) -> Result<Message, CallError> {
+        if let Err(status) = self.check_handles(request.handles()) {
+            return Err(CallError::unsent(status, request));
+        }
+        if may_block().is_err() {
+            return Err(CallError::unsent(Status::BadState, request));
+        }
+        if is_canceled() {
+            return Err(CallError::unsent(Status::Canceled, request));
+        }
+        let number = self.start_call(request, Waker::noop().clone())?;
+        match wait_blocked("a reply", deadline, |context| self.poll_call(number, context.waker())) {
+            Ok(outcome) => outcome.map_err(CallError::sent),
+            Err(end) => match self.pair.end_call(self.side, number) {
+                // What was recorded counts, however the wait ended.
+                Left::Reply(reply) => Ok(reply),
+                Left::Unanswered(_) => Err(CallError::sent(end.status())),
+            },
+        }
+    }
+
+    /// Sends a request, and has `handler` called once on `dispatcher` with its reply. Instead of that it is told
+    /// [`Status::TimedOut`] when `deadline` passes first (by the clock of the dispatcher; [`Instant::INFINITE`] never does),
+    /// [`Status::PeerClosed`] when the peer closes, [`Status::Canceled`] when the dispatcher shuts down or this end is
+    /// closed. A deadline that has passed already sends the request all the same.
+    ///
+    /// The handle takes the call back: the handler is not called, and the reply is dropped when it comes.
+    ///
+    /// # Errors
+    /// [`Refused`] with the request and the handler, in this order: what [`write`](Channel::write) refuses;
+    /// [`Status::Unavailable`] when the dispatcher shuts down or has shut down.
+    ///
+    /// # Thread requirements
+    /// Any thread. The peer's handler may run inside of this call; `handler` may run inside of the write of the reply, and
+    /// never inside of this call.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::{Channel, DispatcherHandle, Instant, Message, Status};
+    ///
+    /// fn ask(server: &Channel, home: &DispatcherHandle, deadline: Instant) -> Result<(), Status> {
+    ///     let request = Message::from_bytes(b"how warm?");
+    ///     let _call = server.begin_call(home, request, deadline, |reply| match reply {
+    ///         Ok(reply) => println!("{:?}", reply.bytes()),
+    ///         Err(status) => println!("no answer: {status}"),
+    ///     })?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn begin_call<F>(
+        &self,
+        dispatcher: &DispatcherHandle,
+        request: Message,
+        deadline: Instant,
+        handler: F,
+    ) -> Result<TaskHandle, Refused<(Message, F)>>
+    where
+        F: FnOnce(Result<Message, Status>) + Send + 'static,
+    {
+        let location = Location::caller();
+        let inner = dispatcher.inner();
+        let mut handler = Some(handler);
+        let mut accepted_as = None;
+        let begun = match self.check_handles(request.handles()) {
+            Err(status) => Err((status, request)),
+            Ok(()) => self.pair.begin_call(self.side, request, |number, request| {
+                let make = || {
+                    let call = InFlight { pair: Arc::clone(&self.pair), side: self.side, number };
+                    Callback::new(CallFn { call, handler: handler.take().expect("an accepted handler is made once") })
+                };
+                let id = inner.accept_armed(Stage::Reading, Kind::Call, deadline, location, make).ok()?;
+                *request = std::mem::take(request).in_reply_to(Txid::new(self.id, number));
+                accepted_as = Some(id);
+                Some(Caller::Callback(Registered { dispatcher: Arc::clone(inner), id }))
+            }),
+        };
+        match (begun, accepted_as) {
+            (Ok((_, next)), Some(id)) => {
+                if !deadline.is_infinite() {
+                    inner.arm_timer(id, deadline);
+                }
+                next.carry_out();
+                Ok(TaskHandle::new(inner, id))
+            }
+            (Err((status, request)), _) => {
+                if status != Status::Unavailable {
+                    inner.count_refusal();
+                }
+                let handler = handler.take().expect("a refused handler was not made");
+                Err(Refused::new("call", status, (request, handler)))
+            }
+            (Ok(_), None) => unreachable!("a call that began was accepted"),
+        }
+    }
+
+    /// Sends a request for a caller that is no callback; the number of the call. The caller polls, and ends the call.
+    pub(crate) fn start_call(&self, request: Message, waker: Waker) -> Result<u32, CallError> {
+        if let Err(status) = self.check_handles(request.handles()) {
+            return Err(CallError::unsent(status, request));
+        }
+        let begun = self.pair.begin_call(self.side, request, |number, request| {
+            *request = std::mem::take(request).in_reply_to(Txid::new(self.id, number));
+            Some(Caller::Task(waker))
+        });
+        match begun {
+            Ok((number, next)) => {
+                next.carry_out();
+                Ok(number)
+            }
+            Err((status, request)) => Err(CallError::unsent(status, request)),
+        }
+    }
+
+    /// The reply, or why there is none, which ends the call; else the waker is noted.
+    pub(crate) fn poll_call(&self, number: u32, waker: &Waker) -> Poll<Result<Message, Status>> {
+        self.pair.poll_call(self.side, number, waker)
+    }
+
+    /// The caller gives up. A reply that is there already is dropped.
+    pub(crate) fn give_up_call(&self, number: u32) {
+        drop(self.pair.end_call(self.side, number));
+    }
+}

@@ -1,0 +1,145 @@
+//! The calls of one end that wait for their replies.
+//!
+//! A call has a number from the moment its request is queued until its caller has taken the outcome. What becomes of it is
+//! recorded here, under the lock of the pair; its caller is told afterwards and looks here. So a reply that was recorded
+//! while the deadline passed still counts, and one that finds no waiting call is late.
+//!
+//! # States
+//! ```text
+//!   Waiting ──reply──▶ Answered ──the caller takes it──▶ (gone)
+//!      │ └──the peer, or the end itself, closes──▶ Closed ──▶ (gone)
+//!      └──the caller gives up──▶ (gone); a reply is late from here on
+//! ```
+//!
+//! # Numbers
+//! The upper half of 32 bits is for calls, as in Fuchsia (CH-R47). The next bit tells the two ends apart, so that numbers of
+//! calls in both directions differ; the rest counts, wraps, and skips what is in use.
+
+use std::collections::BTreeMap;
+use std::task::{Poll, Waker};
+
+use super::pair::{Completion, Next, Side, WaitOp};
+use crate::status::Status;
+
+const CALL: u32 = 1 << 31;
+const SIDE: u32 = 1 << 30;
+
+/// Whether a call of this number is one of the end `side`.
+#[cfg(not(loom))]
+pub(super) fn is_of(number: u32, side: Side) -> bool {
+    number & CALL != 0 && (number & SIDE != 0) == (side == Side::B)
+}
+
+/// Who waits for a reply.
+#[derive(Debug)]
+pub(crate) enum Caller<R> {
+    /// A callback of a dispatcher.
+    Callback(R),
+    /// A future or a thread.
+    Task(Waker),
+}
+
+impl<R: WaitOp> Caller<R> {
+    fn told(self, how: Completion) -> Next<R> {
+        match self {
+            Caller::Callback(op) => Next::Complete(op, how),
+            Caller::Task(waker) => Next::Wake(waker),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Call<M, R> {
+    Waiting(Caller<R>),
+    Answered(M),
+    Closed,
+}
+
+/// The calls of one end.
+#[derive(Debug)]
+pub(super) struct Calls<M, R> {
+    waiting: BTreeMap<u32, Call<M, R>>,
+    side: Side,
+    last: u32,
+}
+
+/// What a caller that gives up leaves; it is dropped with no lock held.
+#[derive(Debug)]
+pub(crate) enum Left<M, R> {
+    /// The reply is there.
+    Reply(M),
+    /// Nobody has replied.
+    Unanswered(Option<Caller<R>>),
+}
+
+impl<M, R: WaitOp> Calls<M, R> {
+    pub(super) fn new(side: Side) -> Self {
+        Calls { waiting: BTreeMap::new(), side, last: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// A number that no call of this end has.
+    pub(super) fn fresh_number(&mut self) -> u32 {
+        let side = if self.side == Side::A { 0 } else { SIDE };
+        loop {
+            self.last = (self.last + 1) & (SIDE - 1);
+            let number = CALL | side | self.last;
+            if !self.waiting.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    /// A call waits from here on.
+    pub(super) fn insert(&mut self, number: u32, caller: Caller<R>) {
+        self.waiting.insert(number, Call::Waiting(caller));
+    }
+
+    /// Records a reply; one for which no call waits comes back.
+    pub(super) fn answer(&mut self, number: u32, reply: M) -> Result<Next<R>, M> {
+        match self.waiting.get_mut(&number) {
+            Some(call @ Call::Waiting(_)) => match std::mem::replace(call, Call::Answered(reply)) {
+                Call::Waiting(caller) => Ok(caller.told(Completion::Ready)),
+                Call::Answered(_) | Call::Closed => unreachable!("it was waiting a moment ago"),
+            },
+            Some(Call::Answered(_) | Call::Closed) | None => Err(reply),
+        }
+    }
+
+    /// One of the ends closes: who waits is told.
+    pub(super) fn close(&mut self, how: Completion, to_tell: &mut Vec<Next<R>>) {
+        for call in self.waiting.values_mut().filter(|call| matches!(call, Call::Waiting(_))) {
+            if let Call::Waiting(caller) = std::mem::replace(call, Call::Closed) {
+                to_tell.push(caller.told(how));
+            }
+        }
+    }
+
+    /// The caller is done with a call.
+    pub(super) fn end(&mut self, number: u32) -> Left<M, R> {
+        match self.waiting.remove(&number) {
+            Some(Call::Answered(reply)) => Left::Reply(reply),
+            Some(Call::Waiting(caller)) => Left::Unanswered(Some(caller)),
+            Some(Call::Closed) | None => Left::Unanswered(None),
+        }
+    }
+
+    /// For a caller that is no callback: the outcome, which ends the call, or it waits on with this waker. A waker that is
+    /// replaced comes back, to be dropped with no lock held.
+    pub(super) fn poll(&mut self, number: u32, waker: &Waker) -> (Poll<Result<M, Status>>, Option<Waker>) {
+        match self.waiting.get_mut(&number) {
+            Some(Call::Waiting(Caller::Task(known))) => {
+                let replaced =
+                    if known.will_wake(waker) { None } else { Some(std::mem::replace(known, waker.clone())) };
+                (Poll::Pending, replaced)
+            }
+            _ => match self.waiting.remove(&number) {
+                Some(Call::Answered(reply)) => (Poll::Ready(Ok(reply)), None),
+                _ => (Poll::Ready(Err(Status::PeerClosed)), None),
+            },
+        }
+    }
+}

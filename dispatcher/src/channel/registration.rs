@@ -1,0 +1,143 @@
+//! A registration: a handler that a dispatcher calls once, when an end has something to read or room to write.
+//!
+//! It is an operation of the dispatcher, which decides who ends it, once: the handler's call, the dispatcher's shutdown,
+//! or a cancel. The pair knows its id. Just before the handler is called, the end is free again, so the handler may
+//! register the next one, on this dispatcher or another, and may close the end.
+
+use std::fmt;
+use std::panic::Location;
+
+use super::channel::{Channel, ChannelPair};
+use super::pair::{Completion, Side, WaitOp, Wanted};
+use crate::runtime::DispatcherHandle;
+use crate::runtime::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
+use crate::runtime::dispatcher::DispatcherInner;
+use crate::runtime::inline::Origin;
+use crate::status::Status;
+use crate::sync::Arc;
+use crate::time::Instant;
+
+/// An operation that a dispatcher has accepted.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(super) dispatcher: Arc<DispatcherInner>,
+    pub(super) id: OpId,
+}
+
+impl WaitOp for Registered {
+    type Handler = Callback;
+
+    fn complete(&self, how: Completion) {
+        // While this thread unwinds, nobody else's code is run on it.
+        let origin = if std::thread::panicking() { Origin::Queued } else { Origin::Message };
+        match how {
+            Completion::Ready => self.dispatcher.complete(self.id, Outcome::Done(0), origin),
+            Completion::PeerClosed => self.dispatcher.complete(self.id, Outcome::Failed(Status::PeerClosed), origin),
+            Completion::Canceled => self.dispatcher.cancel_with_notice(self.id),
+        }
+    }
+
+    fn take_back(&self) -> Option<Callback> {
+        self.dispatcher.take_back(self.id)
+    }
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registered").field(&self.id).finish()
+    }
+}
+
+/// A user's handler as a callback.
+struct WaitFn<F> {
+    pair: Arc<ChannelPair>,
+    place: Place,
+    handler: F,
+}
+
+/// The end, what it waits for, and the number of the registration in one word, which leaves the handler more room in its
+/// callback.
+#[derive(Debug, Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    fn new(side: Side, wanted: Wanted, generation: u64) -> Self {
+        Place(generation << 2 | u64::from(wanted == Wanted::Room) << 1 | u64::from(side == Side::B))
+    }
+
+    fn side(self) -> Side {
+        if self.0 & 1 == 0 { Side::A } else { Side::B }
+    }
+
+    fn wanted(self) -> Wanted {
+        if self.0 & 2 == 0 { Wanted::Message } else { Wanted::Room }
+    }
+
+    fn generation(self) -> u64 {
+        self.0 >> 2
+    }
+}
+
+/// Notes the end of a handler, also of one that panics.
+struct Running {
+    pair: Arc<ChannelPair>,
+    side: Side,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.pair.handler_ends(self.side);
+    }
+}
+
+impl<F: FnOnce(Result<(), Status>) + Send + 'static> Invoke for WaitFn<F> {
+    fn invoke(self, outcome: Outcome) {
+        let WaitFn { pair, place, handler } = self;
+        drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
+        let _running = Running { pair, side: place.side() };
+        handler(outcome.into_result().map(drop));
+    }
+}
+
+impl Channel {
+    /// Registers a handler with whatever `register` does to the pair; a refused handler comes back with its status.
+    pub(super) fn begin_wait<F>(
+        &self,
+        wanted: Wanted,
+        dispatcher: &DispatcherHandle,
+        location: &'static Location<'static>,
+        handler: F,
+        register: impl FnOnce(&ChannelPair, &mut dyn FnMut(bool, u64) -> Option<Registered>) -> Result<(), Status>,
+    ) -> Result<(), (Status, F)>
+    where
+        F: FnOnce(Result<(), Status>) + Send + 'static,
+    {
+        let inner = dispatcher.inner();
+        let kind = match wanted {
+            Wanted::Message => Kind::Read,
+            Wanted::Room => Kind::Writable,
+        };
+        let mut handler = Some(handler);
+        let mut accept = |is_ready: bool, generation: u64| {
+            let make = || {
+                let handler = handler.take().expect("an accepted handler is made once");
+                let place = Place::new(self.side, wanted, generation);
+                Callback::new(WaitFn { pair: Arc::clone(&self.pair), place, handler })
+            };
+            let accepted = if is_ready {
+                inner.accept_ready(kind, location, make)
+            } else {
+                inner.accept_armed(Stage::Reading, kind, Instant::INFINITE, location, make)
+            };
+            let id = accepted.ok()?;
+            Some(Registered { dispatcher: Arc::clone(inner), id })
+        };
+        let registered = register(&self.pair, &mut accept);
+        registered.map_err(|status| {
+            if status != Status::Unavailable {
+                inner.count_refusal();
+            }
+            (status, handler.take().expect("a refused handler was not made"))
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! What an end waits for: one thing at a time, by a registered callback or by a future.
+//!
+//! # States
+//! ```text
+//!          register, not there      it comes about
+//!   Idle ────────────────────▶ Armed ──────────────▶ Notified
+//!    ▲ │                         │ cancel, close         │
+//!    │ └──register, there────────│─────────────────────▶ │
+//!    │                           ▼    the handler begins, │
+//!    └───────────────────────────┴─── cancel, close ──────┘
+//!
+//!   Idle ──a future waits──▶ Awaited ──it comes about, the future is dropped──▶ Idle
+//! ```
+//! A registration carries its number, its *generation*. A handler that begins clears the registration of its own number
+//! only. An end has two slots: one for the next message, one for room in the queue that it writes to.
+
+use std::task::Waker;
+
+use super::pair::{Completion, Next, WaitOp};
+use crate::status::Status;
+
+#[derive(Debug)]
+enum Waiting<R> {
+    Idle,
+    Armed(R),
+    Notified(R),
+    Awaited(Waker),
+}
+
+/// One thing that an end can wait for.
+#[derive(Debug)]
+pub(super) struct Slot<R> {
+    waiting: Waiting<R>,
+    /// The number of the newest registration or awaiting future.
+    generation: u64,
+}
+
+/// What a future that polls finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// It is the one that waits here.
+    Own,
+    /// Nobody waits.
+    Free,
+    /// Somebody else does.
+    Taken,
+}
+
+impl<R> Slot<R> {
+    pub(super) const fn new() -> Self {
+        Slot { waiting: Waiting::Idle, generation: 0 }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.waiting, Waiting::Idle)
+    }
+
+    /// Registers what `accept` has accepted under the next number; `None` when it was refused.
+    ///
+    /// # Errors
+    /// [`Status::BadState`] when something is registered, [`Status::Unavailable`] when `accept` refuses.
+    pub(super) fn register(
+        &mut self,
+        is_there: bool,
+        accept: impl FnOnce(bool, u64) -> Option<R>,
+    ) -> Result<(), Status> {
+        if !self.is_idle() {
+            return Err(Status::BadState);
+        }
+        self.generation += 1;
+        let op = accept(is_there, self.generation).ok_or(Status::Unavailable)?;
+        self.waiting = if is_there { Waiting::Notified(op) } else { Waiting::Armed(op) };
+        Ok(())
+    }
+
+    /// Ends the registration, if there is one.
+    pub(super) fn unregister(&mut self) -> Option<R> {
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Armed(op) | Waiting::Notified(op) => Some(op),
+            other => {
+                self.waiting = other;
+                None
+            }
+        }
+    }
+
+    /// The handler of a registration begins.
+    pub(super) fn handler_begins(&mut self, generation: u64) -> Option<R> {
+        if self.generation == generation { self.unregister() } else { None }
+    }
+
+    /// The end closes.
+    pub(super) fn close(&mut self) -> Next<R> {
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Idle => Next::Nothing,
+            Waiting::Armed(op) | Waiting::Notified(op) => Next::Complete(op, Completion::Canceled),
+            // Its future was leaked; it finds the end closed.
+            Waiting::Awaited(waker) => Next::Wake(waker),
+        }
+    }
+
+    /// Who is on the seat, for the future of this mark.
+    pub(super) fn seat(&self, awaiting: Option<u64>) -> Seat {
+        match &self.waiting {
+            Waiting::Idle => Seat::Free,
+            Waiting::Awaited(_) if awaiting == Some(self.generation) => Seat::Own,
+            Waiting::Armed(_) | Waiting::Notified(_) | Waiting::Awaited(_) => Seat::Taken,
+        }
+    }
+
+    /// The future takes the seat, or stays on it with this waker. A waker that is replaced comes back, to be dropped
+    /// when the lock is released: it is user code.
+    pub(super) fn sit(&mut self, awaiting: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
+        match &mut self.waiting {
+            Waiting::Awaited(known) if known.will_wake(waker) => None,
+            Waiting::Awaited(known) => Some(std::mem::replace(known, waker.clone())),
+            _ => {
+                self.generation += 1;
+                *awaiting = Some(self.generation);
+                self.waiting = Waiting::Awaited(waker.clone());
+                None
+            }
+        }
+    }
+
+    /// The future of this mark leaves; its waker is dropped by the caller, with no lock held.
+    pub(super) fn stand_up(&mut self, awaiting: u64) -> Option<Waker> {
+        if self.generation != awaiting {
+            return None;
+        }
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Awaited(waker) => Some(waker),
+            registered => {
+                self.waiting = registered;
+                None
+            }
+        }
+    }
+}
+
+impl<R: WaitOp> Slot<R> {
+    /// Tells whoever waits; a registered callback is told once.
+    pub(super) fn notify(&mut self, how: Completion) -> Next<R> {
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Idle => Next::Nothing,
+            Waiting::Awaited(waker) => Next::Wake(waker),
+            Waiting::Armed(op) => {
+                self.waiting = Waiting::Notified(op.clone());
+                Next::Complete(op, how)
+            }
+            Waiting::Notified(op) => {
+                self.waiting = Waiting::Notified(op);
+                Next::Nothing
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Transaction ids: what ties a reply to its call.
+
+use std::fmt;
+
+use super::calls;
+use super::pair::Side;
+
+/// Names one call of one end of one channel. A server finds it in a request and puts it into the reply.
+///
+/// It is beside the bytes of a message, not in them. It says on which channel and by which end the call was made, so a
+/// request can never be taken for a reply, also when both ends call each other at the same time, and a reply that is
+/// written to another channel answers no call there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Txid {
+    channel: u64,
+    number: u32,
+}
+
+impl Txid {
+    pub(super) fn new(channel: u64, number: u32) -> Self {
+        Txid { channel, number }
+    }
+
+    /// The number of the call if the end `side` of `channel` made it.
+    pub(super) fn call_of(self, channel: u64, side: Side) -> Option<u32> {
+        (self.channel == channel && calls::is_of(self.number, side)).then_some(self.number)
+    }
+
+    /// The number by which the calls of one channel differ, with its highest bit set as in Fuchsia. It is used again
+    /// when the call is over and about a billion others have been made.
+    pub fn as_raw(self) -> u32 {
+        self.number
+    }
+}
+
+impl fmt::Debug for Txid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Txid({:#x} of channel {})", self.number, self.channel)
+    }
+}
