@@ -83,6 +83,7 @@ fn exchange_of_futures(rounds: u32) -> u64 {
     counted.count_total
 }
 
+/// Shows CH-R1, CH-R84, D5.
 #[test]
 fn an_exchange_that_is_answered_inline_allocates_nothing_however_long_it_is() {
     // The first run pays for what is made once a thread.

@@ -50,6 +50,8 @@ impl Wake for Woken {
 }
 
 /// RC-02.
+///
+/// Shows RC-2.
 #[test]
 fn messages_are_awaited_in_order_until_the_peer_closes() {
     let runtime = ForegroundRuntime::new();
@@ -84,6 +86,8 @@ fn messages_are_awaited_in_order_until_the_peer_closes() {
 }
 
 /// RC-05: two drivers throw a message back and forth, which stays in the memory that it began in.
+///
+/// Shows RC-5.
 #[test]
 fn two_futures_play_with_one_message() {
     async fn play(end: Channel, place: usize) -> Result<u64, Status> {
@@ -118,6 +122,8 @@ fn two_futures_play_with_one_message() {
 }
 
 /// RF-01, RF-02.
+///
+/// Shows D12, RC-2, RF-1, RF-2.
 #[test]
 fn a_future_that_is_dropped_early_loses_nothing_and_frees_the_end() {
     let (near, far) = Channel::pair();
@@ -147,6 +153,8 @@ fn a_future_that_is_dropped_early_loses_nothing_and_frees_the_end() {
 }
 
 /// RF-05.
+///
+/// Shows RF-5.
 #[test]
 fn ten_thousand_reads_are_begun_and_dropped() {
     let (near, far) = Channel::pair();
@@ -211,6 +219,8 @@ fn a_future_and_a_registered_read_exclude_each_other() {
 }
 
 /// Promise 8 for futures: dropped on their dispatcher; the end and its messages are whole.
+///
+/// Shows RF-4.
 #[test]
 fn a_future_that_waits_is_dropped_by_the_shutdown_and_its_end_reads_on() {
     let runtime = ForegroundRuntime::new();

@@ -47,6 +47,8 @@ fn as_task(dispatcher: &DispatcherHandle, body: impl FnOnce() + Send + 'static) 
 }
 
 /// R59, R66, promise 6.
+///
+/// Shows CH-R18, CH-R59, CH-R66.
 #[test]
 fn a_message_for_another_idle_driver_runs_before_the_write_returns() {
     let runtime = ForegroundRuntime::new();
@@ -70,6 +72,8 @@ fn a_message_for_another_idle_driver_runs_before_the_write_returns() {
 }
 
 /// R59, promise 5: the reader's driver is in the call stack.
+///
+/// Shows CH-R63.
 #[test]
 fn a_message_for_the_writers_own_driver_is_deferred() {
     let runtime = ForegroundRuntime::new();
@@ -91,6 +95,8 @@ fn a_message_for_the_writers_own_driver_is_deferred() {
 }
 
 /// R65, and stricter than upstream: a thread outside never runs a handler, entered or not.
+///
+/// Shows CH-R62, CH-R65.
 #[test]
 fn a_message_from_a_thread_outside_is_deferred() {
     let runtime = ForegroundRuntime::new();
@@ -126,6 +132,8 @@ fn a_message_from_another_runtime_is_deferred() {
 }
 
 /// R64.
+///
+/// Shows CH-R64.
 #[test]
 fn the_last_hop_of_a_ring_is_deferred() {
     let runtime = ForegroundRuntime::new();
@@ -155,6 +163,8 @@ fn the_last_hop_of_a_ring_is_deferred() {
 }
 
 /// Promise 3, better than R59: what is queued is never overtaken.
+///
+/// Shows CH-R59.
 #[test]
 fn a_message_never_overtakes_what_its_readers_dispatcher_has_queued() {
     let runtime = ForegroundRuntime::new();
@@ -174,6 +184,8 @@ fn a_message_never_overtakes_what_its_readers_dispatcher_has_queued() {
 }
 
 /// R33: a registration that is ready at once is not called inside of the call that registers it, and is no inline call.
+///
+/// Shows CH-R33.
 #[test]
 fn a_registration_that_is_ready_at_once_is_deferred() {
     let runtime = ForegroundRuntime::new();
@@ -249,6 +261,8 @@ fn a_dispatcher_that_allows_sync_calls_is_entered_only_from_its_like() {
 }
 
 /// Promise 6: the close is told under the same rules.
+///
+/// Shows CH-R54.
 #[test]
 fn closing_an_end_runs_the_peers_read_inline() {
     let runtime = ForegroundRuntime::new();
@@ -284,6 +298,8 @@ fn an_end_that_a_panic_closes_is_told_later() {
 }
 
 /// A handler that runs inline while messages are being destroyed finds ends closed that it closes itself.
+///
+/// Shows CH-R28.
 #[test]
 fn handlers_that_run_while_messages_are_destroyed_see_their_own_closes_at_once() {
     let runtime = ForegroundRuntime::new();
@@ -339,6 +355,8 @@ fn an_inline_round_trip_stays_on_one_thread_of_a_pool() {
 }
 
 /// R59: a synchronized dispatcher that runs on another thread is not entered; R60: an unsynchronized one is.
+///
+/// Shows CH-R60.
 #[test]
 fn a_busy_dispatcher_is_entered_only_if_it_is_unsynchronized() {
     for is_synchronized in [true, false] {

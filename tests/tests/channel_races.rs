@@ -34,6 +34,8 @@ fn end(runtime: &Runtime) {
 }
 
 /// CH-23. R29.
+///
+/// Shows CH-R29, CT-23.
 #[test]
 fn concurrent_readers_get_each_message_once_and_in_order() {
     const MESSAGES: u64 = 2000;
@@ -57,6 +59,8 @@ fn concurrent_readers_get_each_message_once_and_in_order() {
 }
 
 /// CH-61, and issue of handle tables: a hundred thousand pairs live at once, more than a 16-bit table could name.
+///
+/// Shows CH-R10, CH-R11, CH-R86, CH-R87, CT-61, HT-6.
 #[test]
 fn a_hundred_thousand_pairs_live_at_once() {
     let pairs: Vec<_> = (0..100_000).map(|_| Channel::pair()).collect();
@@ -150,6 +154,8 @@ fn messages_of_many_writers_are_all_read_before_the_close_is_told() {
 
 /// Write, register, cancel and close against each other, on a fresh channel each time; each registration ends once, as
 /// one of the three ends that there are.
+///
+/// Shows CH-R2, CH-R34.
 #[test]
 fn each_registration_ends_once_whatever_is_done_to_it() {
     const ROUNDS: usize = 1500;
@@ -205,6 +211,8 @@ fn each_registration_ends_once_whatever_is_done_to_it() {
 
 /// R36: on an unsynchronized dispatcher a handler that registers again may be joined by the next one; the end cannot be
 /// sent until the last of them has returned.
+///
+/// Shows CH-R36, D7.
 #[test]
 fn handlers_of_one_end_overlap_on_an_unsynchronized_dispatcher_and_each_keeps_the_end_from_being_sent() {
     let runtime = pool_of(2);
@@ -256,6 +264,8 @@ fn handlers_of_one_end_overlap_on_an_unsynchronized_dispatcher_and_each_keeps_th
 }
 
 /// Ends travel through other channels while they are written to; nothing in them is lost.
+///
+/// Shows CH-R75.
 #[test]
 fn an_end_is_written_to_while_it_travels() {
     const HOPS: usize = 300;
@@ -296,6 +306,8 @@ fn an_end_is_written_to_while_it_travels() {
 }
 
 /// Both ends close at the same moment, with messages in both directions that carry counted values.
+///
+/// Shows CH-R55, CH-R90.
 #[test]
 fn both_ends_close_at_once_and_every_value_is_dropped() {
     struct Counted(Arc<AtomicUsize>);

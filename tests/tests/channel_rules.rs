@@ -67,6 +67,8 @@ fn value(message: &Message) -> u64 {
 }
 
 /// CH-01.
+///
+/// Shows CH-R1, CT-1.
 #[test]
 fn creating_and_dropping_a_pair_leaves_nothing() {
     let bench = Bench::new();
@@ -75,6 +77,8 @@ fn creating_and_dropping_a_pair_leaves_nothing() {
 }
 
 /// CH-02. R5: a wholly empty message is a message like any other.
+///
+/// Shows CH-R5, CT-2.
 #[test]
 fn an_empty_message_is_delivered() {
     let bench = Bench::new();
@@ -89,6 +93,8 @@ fn an_empty_message_is_delivered() {
 }
 
 /// R4, R8: both ends write and read, each direction in order.
+///
+/// Shows CH-R4, CH-R8, CH-R20, RC-1, RM-3.
 #[test]
 fn messages_arrive_in_the_order_of_their_writes_in_both_directions() {
     let bench = Bench::new();
@@ -104,6 +110,8 @@ fn messages_arrive_in_the_order_of_their_writes_in_both_directions() {
 }
 
 /// CH-05: ends that were sent are usable, and the arena of the message serves for more.
+///
+/// Shows CH-R25, CH-R74, CH-R78, CT-5, RC-4, RM-4.
 #[test]
 fn ends_that_were_sent_are_usable_by_whoever_received_them() {
     let bench = Bench::new();
@@ -123,6 +131,8 @@ fn ends_that_were_sent_are_usable_by_whoever_received_them() {
 }
 
 /// CH-07. R22, R37: one call stands for at least one message.
+///
+/// Shows CH-R21, CH-R22, CH-R37, CT-7.
 #[test]
 fn one_call_stands_for_all_messages_that_came_before_it() {
     let bench = Bench::new();
@@ -153,6 +163,8 @@ fn read_one_by_one(end: Arc<Channel>, dispatcher: DispatcherHandle, log: Log) {
 }
 
 /// CH-08. R35: the handler may register again, at once.
+///
+/// Shows CH-R35, CT-8.
 #[test]
 fn a_handler_that_registers_again_sees_every_message_once() {
     let bench = Bench::new();
@@ -174,6 +186,8 @@ fn a_handler_that_registers_again_sees_every_message_once() {
 }
 
 /// CH-10. R53: an end may be closed inside of its own handler.
+///
+/// Shows CH-R35, CH-R53, CT-10.
 #[test]
 fn an_end_is_closed_in_its_own_handler() {
     let bench = Bench::new();
@@ -197,6 +211,8 @@ fn an_end_is_closed_in_its_own_handler() {
 }
 
 /// CH-11. R41.
+///
+/// Shows CH-R30, CH-R40, CH-R41, CT-11.
 #[test]
 fn a_canceled_read_is_never_called_and_leaves_the_end_free() {
     let bench = Bench::new();
@@ -214,6 +230,8 @@ fn a_canceled_read_is_never_called_and_leaves_the_end_free() {
 
 /// CH-12, CH-16, CH-19 with one way to cancel instead of two: a read whose call is queued is taken back as well, on both
 /// kinds of dispatcher, and the next registration follows at once. R45: the message is still there.
+///
+/// Shows CH-R43, CH-R44, CH-R45, D12, CT-16, CT-19.
 #[test]
 fn a_read_whose_call_is_queued_is_taken_back_and_its_message_is_told_to_the_next() {
     for builder in [DispatcherBuilder::new(), DispatcherBuilder::new().unsynchronized()] {
@@ -230,6 +248,8 @@ fn a_read_whose_call_is_queued_is_taken_back_and_its_message_is_told_to_the_next
 }
 
 /// CH-13: a task that comes before the call cancels it.
+///
+/// Shows CT-13.
 #[test]
 fn a_task_cancels_a_call_that_is_queued_behind_it() {
     let bench = Bench::new();
@@ -251,6 +271,8 @@ fn a_task_cancels_a_call_that_is_queued_behind_it() {
 }
 
 /// CH-14: a handler cancels a task that is queued behind it.
+///
+/// Shows CT-14.
 #[test]
 fn a_handler_cancels_a_task_that_is_queued_behind_it() {
     let bench = Bench::new();
@@ -272,6 +294,8 @@ fn a_handler_cancels_a_task_that_is_queued_behind_it() {
 }
 
 /// CH-17, CH-20, where upstream takes calls in batches: a call that runs cannot be canceled, the one behind it can.
+///
+/// Shows CH-R40, CH-R42, CT-17, CT-20.
 #[test]
 fn a_handler_that_runs_cannot_be_canceled_and_the_next_in_the_queue_can() {
     for builder in [DispatcherBuilder::new(), DispatcherBuilder::new().unsynchronized()] {
@@ -295,6 +319,8 @@ fn a_handler_that_runs_cannot_be_canceled_and_the_next_in_the_queue_can() {
 }
 
 /// CH-18: any thread may cancel.
+///
+/// Shows CH-R7, CH-R41.
 #[test]
 fn a_read_is_canceled_from_a_thread_outside() {
     let bench = Bench::new();
@@ -309,6 +335,8 @@ fn a_read_is_canceled_from_a_thread_outside() {
 }
 
 /// CH-46. R31: one registration at a time; the second is refused and its handler comes back uncalled.
+///
+/// Shows CH-R31, CH-R32, CT-46.
 #[test]
 fn a_second_registration_is_refused_with_its_handler() {
     let bench = Bench::new();
@@ -332,6 +360,8 @@ fn a_second_registration_is_refused_with_its_handler() {
 }
 
 /// R31, in this order: nothing will come; one is registered; the dispatcher shuts down.
+///
+/// Shows CH-R31.
 #[test]
 fn refusals_are_told_in_their_order() {
     let bench = Bench::new();
@@ -359,6 +389,8 @@ fn refusals_are_told_in_their_order() {
 }
 
 /// CH-43, CH-44. R23: the close is told after the last message.
+///
+/// Shows CH-R23, CT-43, CT-44.
 #[test]
 fn the_peers_close_is_told_after_its_messages() {
     let bench = Bench::new();
@@ -378,6 +410,8 @@ fn the_peers_close_is_told_after_its_messages() {
 }
 
 /// R39.
+///
+/// Shows CH-R21, CH-R39, CH-R54.
 #[test]
 fn a_registered_read_is_told_once_that_the_peer_closed() {
     let bench = Bench::new();
@@ -400,6 +434,8 @@ fn a_registered_read_is_told_once_that_the_peer_closed() {
 
 /// D3, CD-01: closing with a registered read cancels it with notice, never inside of the drop, whether it waits or is
 /// queued already.
+///
+/// Shows CH-R53, D3, CX-1.
 #[test]
 fn closing_an_end_tells_its_registered_read_canceled() {
     let bench = Bench::new();
@@ -420,6 +456,8 @@ fn closing_an_end_tells_its_registered_read_canceled() {
 }
 
 /// CH-37, better: an end of the channel itself is refused, either one, because nobody could ever read it.
+///
+/// Shows CH-R14, CH-R17, D1, CT-37.
 #[test]
 fn an_end_of_the_channel_itself_is_refused() {
     let bench = Bench::new();
@@ -435,6 +473,8 @@ fn an_end_of_the_channel_itself_is_refused() {
 }
 
 /// CH-38. R12f, R76: an end with a registered read or a running handler is not sent, and comes back.
+///
+/// Shows CH-R17, CH-R76, D1, D7, CT-38.
 #[test]
 fn an_end_with_a_read_is_refused_until_the_handler_has_returned() {
     let bench = Bench::new();
@@ -468,6 +508,8 @@ fn an_end_with_a_read_is_refused_until_the_handler_has_returned() {
 }
 
 /// D4: the writer is told that the queue is full; other directions and readers are not concerned.
+///
+/// Shows CH-R3.
 #[test]
 fn a_full_queue_is_told_to_the_writer() {
     let bench = Bench::new();
@@ -504,6 +546,8 @@ fn a_registered_read_is_listed_with_the_line_that_registered_it() {
 }
 
 /// R32: one dispatcher at a time, another the next time.
+///
+/// Shows CH-R32.
 #[test]
 fn the_next_read_may_be_registered_on_another_dispatcher() {
     let bench = Bench::new();
@@ -520,6 +564,8 @@ fn the_next_read_may_be_registered_on_another_dispatcher() {
 }
 
 /// A handler is dropped with its dispatcher current, run or canceled; one that is taken back is the caller's.
+///
+/// Shows CH-R38.
 #[test]
 fn a_handler_ends_on_its_dispatcher_unless_it_was_taken_back() {
     struct SaysWhere(Log);
@@ -567,6 +613,8 @@ fn a_handler_that_panics_leaves_the_end_usable() {
 }
 
 /// RA-07 and R27: a message can be made in an arena that holds others.
+///
+/// Shows CH-R27.
 #[test]
 fn messages_of_one_arena_travel_apart() {
     let bench = Bench::new();

@@ -48,6 +48,8 @@ impl Bench {
 }
 
 /// R68, R69, R72.
+///
+/// Shows CH-R67, CH-R68, CH-R69, CH-R72.
 #[test]
 fn a_registered_read_is_canceled_and_the_messages_stay_readable() {
     let bench = Bench::new();
@@ -70,6 +72,8 @@ fn a_registered_read_is_canceled_and_the_messages_stay_readable() {
 }
 
 /// R69: a call that is queued with a message is canceled, one with the peer's close keeps it, and the handler may drain.
+///
+/// Shows CH-R69.
 #[test]
 fn a_queued_call_is_canceled_unless_it_tells_that_the_peer_closed() {
     let bench = Bench::new();
@@ -94,6 +98,8 @@ fn a_queued_call_is_canceled_unless_it_tells_that_the_peer_closed() {
 }
 
 /// Promise 8: ready ones as queued, then reads, then waits, then delayed tasks.
+///
+/// Shows CH-R71.
 #[test]
 fn reads_are_canceled_after_what_is_ready_and_before_waits_and_timers() {
     let bench = Bench::new();
@@ -121,6 +127,8 @@ fn reads_are_canceled_after_what_is_ready_and_before_waits_and_timers() {
 }
 
 /// R70: a handler that is told `Canceled` takes others back, and cannot register anew.
+///
+/// Shows CH-R70.
 #[test]
 fn a_canceled_handler_takes_other_reads_back_and_registers_none() {
     let bench = Bench::new();
@@ -219,7 +227,7 @@ impl Told {
 /// A thousand peers write, from the pool and from outside, while the readers' dispatcher shuts down: each read is told
 /// once, and each message is read or still there.
 ///
-/// Shows DT-26, R150.
+/// Shows DT-26, R150, CH-R72.
 #[test]
 fn a_thousand_peers_write_while_the_dispatcher_shuts_down() {
     const PEERS: usize = 1000;

@@ -349,7 +349,7 @@ fn sim_streams(
     (near, far)
 }
 
-/// Shows U-4.
+/// Shows U-4, CH-R61.
 #[test]
 fn a_wait_runs_where_its_event_is_taken_unless_the_dispatcher_allows_sync_calls() {
     in_the_foreground(|world| {

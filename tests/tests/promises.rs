@@ -545,6 +545,8 @@ fn promise_8_a_callback_may_shut_its_own_dispatcher_down_and_finishes() {
 
 /// Promise 8: a driver's shutdown closes all its dispatchers before it returns; its observer runs after all of theirs,
 /// and the driver creates no dispatcher ever again.
+///
+/// Shows CH-R73.
 #[test]
 fn promise_8_the_driver_observer_runs_after_the_observers_of_all_its_dispatchers() {
     for threads in [1, 2, 4] {

@@ -15,6 +15,8 @@ fn address(buffer: &Buffer) -> usize {
 }
 
 /// AR-01.
+///
+/// Shows AT-1.
 #[test]
 fn two_allocations_are_two_places() {
     let arena = Arena::new();
@@ -23,6 +25,8 @@ fn two_allocations_are_two_places() {
 }
 
 /// AR-03.
+///
+/// Shows CH-R80, AT-3.
 #[test]
 fn requests_larger_than_any_block_get_one_of_their_own() {
     let arena = Arena::new();
@@ -36,6 +40,8 @@ fn requests_larger_than_any_block_get_one_of_their_own() {
 }
 
 /// AR-04.
+///
+/// Shows CH-R82, AT-4, RA-7.
 #[test]
 fn a_range_is_contained_when_all_of_it_was_handed_out_in_one_block() {
     let arena = Arena::new();
@@ -59,6 +65,8 @@ fn a_range_is_contained_when_all_of_it_was_handed_out_in_one_block() {
 }
 
 /// AR-06.
+///
+/// Shows CH-R80, AT-6.
 #[test]
 fn contents_stay_apart_across_blocks() {
     let arena = Arena::new();
@@ -70,6 +78,8 @@ fn contents_stay_apart_across_blocks() {
 }
 
 /// AR-07.
+///
+/// Shows AT-7.
 #[test]
 fn a_thousand_allocations_are_a_thousand_places() {
     let arena = Arena::new();
@@ -80,6 +90,8 @@ fn a_thousand_allocations_are_a_thousand_places() {
 }
 
 /// AR-09.
+///
+/// Shows CH-R81, AT-9.
 #[test]
 fn what_is_dropped_is_free_again() {
     // 20 GB in all: not to be had unless each arena gives its own back.
@@ -90,6 +102,7 @@ fn what_is_dropped_is_free_again() {
     }
 }
 
+/// Shows CH-R6, CH-R15, RA-12.
 #[test]
 fn memory_outlives_the_arena_value_while_a_buffer_is_left() {
     let mut buffer = Arena::new().allocate(100);
@@ -137,6 +150,7 @@ fn an_arena_that_starts_anew_keeps_its_largest_block_within_reason() {
     assert!(arena.contains(&again));
 }
 
+/// Shows CH-R81.
 #[test]
 fn alignment_is_what_was_asked_for_or_refused() {
     let arena = Arena::new();
@@ -160,6 +174,7 @@ fn impossible_sizes_are_refused_and_cost_nothing() {
     }
 }
 
+/// Shows CH-R79.
 #[test]
 fn the_tag_is_kept_and_shown() {
     let arena = Arena::with_tag(*b"disk");
@@ -167,6 +182,7 @@ fn the_tag_is_kept_and_shown() {
     assert!(format!("{arena:?}").contains("disk"));
 }
 
+/// Shows RA-12.
 #[test]
 fn raw_parts_come_back_as_the_buffer_they_were() {
     let mut buffer = Arena::new().allocate(8);
@@ -186,6 +202,7 @@ fn raw_parts_come_back_as_the_buffer_they_were() {
     assert!(arena.try_reset(), "no reference was lost on the way");
 }
 
+/// Shows CH-R79, CH-R83.
 #[test]
 fn threads_share_an_arena_and_never_a_byte() {
     let arena = Arc::new(Arena::new());

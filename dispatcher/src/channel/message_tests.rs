@@ -31,12 +31,14 @@ fn assert_dropped(count: &AtomicUsize, times: usize) {
     assert_eq!(count.load(Ordering::Relaxed), times);
 }
 
+/// Shows CH-R83.
 #[test]
 fn what_is_public_can_be_sent_and_shared() {
     fn both<T: Send + Sync + 'static>() {}
     both::<(Arena, Buffer, Channel, Handle, Message, Value)>();
 }
 
+/// Shows CH-R85, CH-R90, RA-6.
 #[test]
 fn a_value_is_dropped_once_whatever_becomes_of_its_message() {
     let (message, count) = counted();
@@ -74,6 +76,7 @@ fn a_value_is_dropped_once_whatever_becomes_of_its_message() {
     assert!(recycled.handles().is_empty());
 }
 
+/// Shows CH-R74, CH-R89, HT-1, RA-1, RA-2, RA-3, RA-4.
 #[test]
 fn a_value_comes_out_as_what_it_was_and_only_as_that() {
     let (mut message, count) = counted();
@@ -90,6 +93,8 @@ fn a_value_comes_out_as_what_it_was_and_only_as_that() {
 }
 
 /// CH-04, RC-04: descriptors travel, and are closed with a message that nobody read.
+///
+/// Shows CH-R13, CH-R74, CT-4, RC-4.
 #[test]
 fn a_descriptor_is_usable_at_the_reader_and_closed_with_what_is_never_read() {
     let (near, far) = Channel::pair();
@@ -104,6 +109,7 @@ fn a_descriptor_is_usable_at_the_reader_and_closed_with_what_is_never_read() {
     assert_eq!((&kept).read(&mut [0; 1]).expect("an end, and no error"), 0);
 }
 
+/// Shows CH-R16, D6.
 #[test]
 fn bytes_are_moved_and_not_copied() {
     let (near, far) = Channel::pair();
@@ -117,6 +123,8 @@ fn bytes_are_moved_and_not_copied() {
 }
 
 /// CH-22: the reader owns the arena from then on.
+///
+/// Shows CH-R27, CH-R84, CT-22.
 #[test]
 fn the_reader_makes_its_reply_in_the_arena_that_it_received() {
     let (near, far) = Channel::pair();
@@ -170,6 +178,8 @@ fn nested(depth: usize) -> (Channel, Channel, Arc<AtomicUsize>) {
 }
 
 /// CH-25, D9.
+///
+/// Shows CH-R56, D9, CT-25.
 #[test]
 fn nested_messages_are_destroyed_without_recursion() {
     for depth in [200, 100_000] {
@@ -196,6 +206,7 @@ fn ends_inside_of_values_are_destroyed_without_recursion_too() {
     assert_dropped(&count, 1);
 }
 
+/// Shows CH-R26, CH-R28, CH-R55, CH-R77, CT-58.
 #[test]
 fn peers_of_ends_in_a_destroyed_message_see_them_close_at_once() {
     let (kept, sent) = Channel::pair();

@@ -49,7 +49,7 @@ fn make(place: &places::Place, operation: &operations::Operation) -> Met {
     met
 }
 
-/// Shows W16, CH-R57, CH-R58, D3.
+/// Shows W16, CH-R57, CH-R58, D3, CT-32.
 #[test]
 fn every_operation_is_answered_at_every_place() {
     let child = in_a_process_of_its_own("every_operation_is_answered_at_every_place", || {

@@ -443,6 +443,7 @@ mod tests {
         }
     }
 
+    /// Shows D10.
     #[test]
     fn an_id_never_names_a_second_operation_even_after_the_table_gave_memory_back() {
         let mut queue = CallbackQueue::new();
