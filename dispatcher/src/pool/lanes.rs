@@ -2,7 +2,8 @@
 //!
 //! Each [`Lane`] has workers of its own, started when there is an item and none of them is idle, up to a limit, so that
 //! slow items never hold up fast ones. A worker without an item for [`IDLE_LIFE`] ends. Items are run in the order in
-//! which they were submitted. A pool that is driven by hand runs them on the thread that drives it.
+//! which they were submitted. A pool that is driven by hand has no workers: whoever drives it takes
+//! the items.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -130,17 +131,13 @@ impl Lanes {
         })
     }
 
-    /// Runs one item on the calling thread, for a pool without threads; false when there is none.
-    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
-    pub(crate) fn run_one_by_hand(&self) -> bool {
+    /// The item that is next in a pool without threads.
+    #[cfg(feature = "testing")]
+    pub(crate) fn take_by_hand(&self) -> Option<Arc<dyn LaneItem>> {
         if !self.by_hand {
-            return false;
+            return None;
         }
-        let item = [&self.fast, &self.slow].into_iter().find_map(|lane| lane.state.lock().items.pop_front());
-        let Some(item) = item else { return false };
-        // Work belongs to no pool, on whichever thread it runs.
-        super::run_queue::as_current(0, || item.run());
-        true
+        [&self.fast, &self.slow].into_iter().find_map(|lane| lane.state.lock().items.pop_front())
     }
 
     /// Lets the workers end once there is nothing left to do.

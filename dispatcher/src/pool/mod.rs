@@ -4,6 +4,10 @@
 //! threads outside use the injector. What is pinned to one thread waits there: [`hosts`]. Who sleeps and who is woken is [`idle`]'s business, described and argued in
 //! `pool/README.md`. There is one pool a scheduler role: [`role`].
 
+#[cfg(all(feature = "testing", not(loom)))]
+pub(crate) mod batons;
+#[cfg(all(feature = "testing", not(loom)))]
+pub(crate) mod by_hand;
 #[cfg(not(loom))]
 mod hosts;
 pub(crate) mod idle;

@@ -1,19 +1,22 @@
-//! One pool: a reactor, run queues, threads. A pool without threads is driven by hand: [`Pool::run_one`].
+//! One pool: a reactor, run queues, threads. A pool without threads is driven by hand (`by_hand.rs`).
 
 use std::io;
 
-use crate::event_loop::{PollMode, Reactor};
+use crate::event_loop::Reactor;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::time::{Clock, Instant};
+use crate::time::Clock;
 
+#[cfg(feature = "testing")]
+use super::batons::Batons;
+#[cfg(feature = "testing")]
+use super::by_hand::OwnedBatons;
 use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
 use super::run_queue::{self, Pushed, RunQueue};
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
-use super::worker::TURNS_PER_LOOK;
 
 /// What the pool runs: something that makes one turn at a time.
 pub(crate) trait Runnable: Send + Sync + 'static {
@@ -64,7 +67,9 @@ pub(crate) struct Pool {
     pub(super) turns: Turns,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
-    lanes: Lanes,
+    pub(super) lanes: Lanes,
+    #[cfg(feature = "testing")]
+    pub(super) batons: OwnedBatons,
 }
 
 impl Pool {
@@ -85,6 +90,8 @@ impl Pool {
             turns: Turns::new(limit),
             watch: StallWatch::new(format!("{}-watch", options.name)),
             threads: Threads::new(options.name.clone(), options.threads, limit),
+            #[cfg(feature = "testing")]
+            batons: OwnedBatons(Batons::new(&options.name)),
             lanes: Lanes::new(options.name, by_hand),
         });
         for _ in 0..options.threads {
@@ -239,6 +246,8 @@ impl Pool {
         }
         self.watch.close();
         self.lanes.close();
+        #[cfg(feature = "testing")]
+        self.batons.0.close();
     }
 
     /// Waits for the threads of a closed pool. Must not be called on one of them.
@@ -246,6 +255,8 @@ impl Pool {
         self.threads.join();
         self.lanes.join();
         self.watch.join();
+        #[cfg(feature = "testing")]
+        self.batons.0.join();
     }
 
     /// Adds a thread for a dispatcher that allows sync calls.
@@ -259,51 +270,6 @@ impl Pool {
     /// Gives the thread of [`reserve_thread`](Pool::reserve_thread) back. It stays for the next one.
     pub(crate) fn release_thread(&self) {
         self.threads.release();
-    }
-}
-
-/// Driving a pool by hand, on the calling thread.
-#[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "only the testing kit turns a pool by hand"))]
-impl Pool {
-    /// Counts the calling thread as one of the pool while `f` runs.
-    pub(crate) fn as_current<R>(&self, f: impl FnOnce() -> R) -> R {
-        run_queue::as_current(self.id(), f)
-    }
-
-    /// Makes one turn of what has been runnable for longest; else does one piece of lane work; else takes what is due in
-    /// the reactor. False when there is nothing of all that.
-    ///
-    /// `turn` counts the calls: now and then work and events come first, so that what is runnable without end starves
-    /// neither, as it would not starve them on a pool with threads.
-    pub(crate) fn run_one(self: &Arc<Self>, turn: u64) -> bool {
-        if turn.is_multiple_of(TURNS_PER_LOOK.into()) && (self.take_events() || self.lanes.run_one_by_hand()) {
-            return true;
-        }
-        let Some(task) = self.queue.steal_injected() else {
-            return self.lanes.run_one_by_hand() || self.take_events();
-        };
-        if matches!(task.place(), Place::On(_)) && !self.hosts.claim_by_hand() {
-            self.queue.push(self.id(), task);
-            panic!("a dispatcher without thread migration runs on the thread that first turned the crank for one");
-        }
-        if Arc::clone(&task).run_turn() == Turn::Again {
-            self.queue.push(self.id(), task);
-        }
-        true
-    }
-
-    /// Takes what is due in the reactor; false when nothing is.
-    fn take_events(&self) -> bool {
-        let Some(mut lead) = self.reactor.try_lead() else { return false };
-        let batch = lead.poll(PollMode::NonBlocking);
-        let any = !batch.is_empty();
-        batch.tell(lead).run();
-        any
-    }
-
-    /// The earliest deadline of an armed timer; infinite if there is none.
-    pub(crate) fn next_deadline(&self) -> Instant {
-        self.reactor.next_deadline()
     }
 }
 

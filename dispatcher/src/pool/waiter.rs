@@ -6,6 +6,8 @@
 
 use std::task::{Wake, Waker};
 
+#[cfg(feature = "testing")]
+use super::{batons, batons::Baton, by_hand};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::time::{Clock, Instant};
 
@@ -14,11 +16,25 @@ use crate::time::{Clock, Instant};
 pub(crate) enum Waiter {
     /// The thread sleeps; deadlines are those of the real clock.
     Thread(Arc<Sleeper>),
+    /// The thread gives way to the others of its foreground runtime; deadlines are those of the runtime's clock.
+    #[cfg(feature = "testing")]
+    Baton(Arc<Baton>),
+    /// The thread turns the crank of a foreground runtime: while it waited nothing could happen.
+    #[cfg(feature = "testing")]
+    Crank,
 }
 
 impl Waiter {
     /// How the calling thread waits. To be used on this thread only.
     pub(crate) fn of_this_thread() -> Self {
+        #[cfg(feature = "testing")]
+        if let Some(baton) = batons::current() {
+            return Waiter::Baton(baton);
+        }
+        #[cfg(feature = "testing")]
+        if by_hand::is_crank_here() {
+            return Waiter::Crank;
+        }
         Waiter::Thread(Arc::new(Sleeper { woken: Mutex::new(false), changed: Condvar::new() }))
     }
 
@@ -26,6 +42,10 @@ impl Waiter {
     pub(crate) fn waker(&self) -> Waker {
         match self {
             Waiter::Thread(sleeper) => Waker::from(Arc::clone(sleeper)),
+            #[cfg(feature = "testing")]
+            Waiter::Baton(baton) => Waker::from(Arc::clone(baton)),
+            #[cfg(feature = "testing")]
+            Waiter::Crank => Waker::noop().clone(),
         }
     }
 
@@ -33,6 +53,22 @@ impl Waiter {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Waiter::Thread(_) => Clock::real().exact(),
+            #[cfg(feature = "testing")]
+            Waiter::Baton(baton) => baton.now(),
+            // Whatever the deadline is, it has come.
+            #[cfg(feature = "testing")]
+            Waiter::Crank => Instant::INFINITE,
+        }
+    }
+
+    /// Whether what is waited for is not going to happen, so that nobody should wait.
+    pub(crate) fn is_given_up(&self) -> bool {
+        match self {
+            Waiter::Thread(_) => false,
+            #[cfg(feature = "testing")]
+            Waiter::Baton(baton) => baton.is_given_up(),
+            #[cfg(feature = "testing")]
+            Waiter::Crank => false,
         }
     }
 
@@ -40,6 +76,10 @@ impl Waiter {
     pub(crate) fn wait(&self, deadline: Instant) {
         match self {
             Waiter::Thread(sleeper) => sleeper.sleep(deadline),
+            #[cfg(feature = "testing")]
+            Waiter::Baton(baton) => baton.sleep(deadline),
+            #[cfg(feature = "testing")]
+            Waiter::Crank => {}
         }
     }
 }

@@ -25,6 +25,9 @@ pub(crate) enum MayNotBlock {
     Dispatcher,
     /// It belongs to a pool and runs no callback of a dispatcher: it is in the observer of a driver.
     Observer,
+    /// It turns the crank of a foreground runtime, and is in no callback.
+    #[cfg(feature = "testing")]
+    Crank,
 }
 
 impl MayNotBlock {
@@ -36,6 +39,11 @@ impl MayNotBlock {
             }
             MayNotBlock::Observer => {
                 "blocking is not allowed in the shutdown observer of a driver: do it before the shutdown"
+            }
+            #[cfg(feature = "testing")]
+            MayNotBlock::Crank => {
+                "blocking is not allowed on the thread that turns the crank of a foreground runtime, as nothing could \
+                 happen meanwhile: await it with `run_until_stalled` or `block_on`, or block inside of `run_blocking`"
             }
         }
     }
@@ -70,6 +78,8 @@ pub(crate) fn may_block() -> Result<(), MayNotBlock> {
         Some(dispatcher) if dispatcher.allows_sync_calls() => Ok(()),
         Some(_) => Err(MayNotBlock::Dispatcher),
         None if current_pool() != 0 => Err(MayNotBlock::Observer),
+        #[cfg(feature = "testing")]
+        None if crate::pool::by_hand::is_crank_here() => Err(MayNotBlock::Crank),
         None => Ok(()),
     }
 }
@@ -78,6 +88,15 @@ pub(crate) fn may_block() -> Result<(), MayNotBlock> {
 pub(crate) fn is_canceled() -> bool {
     let dispatcher = call_stack::innermost_dispatcher().or_else(call_stack::dispatcher_of_work);
     dispatcher.is_some_and(|dispatcher| !dispatcher.lock().state.accepts())
+}
+
+/// Comes before a call that blocks where nobody sees it: in a foreground runtime everything else that can go on does so
+/// first.
+pub(super) fn let_others_go_first() {
+    #[cfg(feature = "testing")]
+    if let Some(baton) = crate::pool::batons::current() {
+        baton.let_others_go_first();
+    }
 }
 
 /// The time by the clock that the deadlines of [`wait_blocked`] are of, on this thread.
@@ -121,7 +140,7 @@ pub(super) fn wait_anywhere<T>(
         if let Poll::Ready(value) = poll(&mut context) {
             return Ok(value);
         }
-        if stopping.as_mut().is_some_and(|stopping| stopping.poll(&waker).is_ready()) {
+        if stopping.as_mut().is_some_and(|stopping| stopping.poll(&waker).is_ready()) || waiter.is_given_up() {
             return Err(WaitEnd::Canceled);
         }
         if waiter.now() >= deadline {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::blocked::{MayNotBlock, may_block};
+use super::blocked::{MayNotBlock, let_others_go_first, may_block};
 use crate::status::Status;
 
 /// Runs `f`, which may block, where blocking is allowed: on a dispatcher that allows sync calls, and on threads that
@@ -21,7 +21,10 @@ use crate::status::Status;
 /// ```
 pub fn blocking<R, F: FnOnce() -> R>(f: F) -> Result<R, BlockingError<F>> {
     match may_block() {
-        Ok(()) => Ok(f()),
+        Ok(()) => {
+            let_others_go_first();
+            Ok(f())
+        }
         Err(why) => Err(BlockingError { refused: f, why }),
     }
 }

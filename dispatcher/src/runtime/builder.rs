@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use super::call_stack;
 use super::core::ShutdownObserver;
 use super::dispatcher::{DispatcherInner, Options};
 use super::driver::DriverInner;
-use super::handle::Dispatcher;
+use super::handle::{Dispatcher, driver_of_this_thread};
 use super::ids::DispatcherId;
 use crate::pool::ThreadRefused;
 use crate::status::Status;
@@ -111,7 +110,7 @@ impl DispatcherBuilder {
     /// - [`Status::BadState`]: the driver shuts down or has shut down.
     /// - [`Status::NoResources`]: the thread limit of the role is reached, or the system has no thread left.
     pub fn build(self) -> Result<Dispatcher, CreateError> {
-        match call_stack::current_driver() {
+        match driver_of_this_thread() {
             Some(owner) => self.build_for(&owner),
             None => Err(CreateError::new(CreateErrorKind::NoDriver)),
         }

@@ -13,6 +13,8 @@ use thread_local::ThreadLocal;
 use super::dispatcher::DispatcherInner;
 use super::driver::DriverInner;
 use super::ids::DispatcherId;
+#[cfg(feature = "testing")]
+use crate::sync::Weak;
 use crate::sync::thread::ThreadId;
 use crate::sync::unmodelled::{AtomicU64, Mutex, Ordering};
 use crate::sync::{Arc, thread, thread_local};
@@ -47,6 +49,9 @@ impl Frame {
 
 thread_local! {
     static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The dispatcher that is current while the stack is empty, if a test has said so.
+    #[cfg(feature = "testing")]
+    static DEFAULT: RefCell<Weak<DispatcherInner>> = const { RefCell::new(Weak::new()) };
     /// The dispatcher whose offloaded work this thread does.
     static WORK_OF: RefCell<Option<Arc<DispatcherInner>>> = const { RefCell::new(None) };
     /// Whether this thread has said who it is.
@@ -159,6 +164,30 @@ pub(crate) fn push_observers(driver: &Arc<DriverInner>, first: Option<Dispatcher
     push(Frame::Observers(Arc::clone(driver), first))
 }
 
+/// The dispatcher that a test has made the default of this thread, while the thread is inside of nothing.
+#[cfg(feature = "testing")]
+pub(crate) fn default_dispatcher() -> Option<Arc<DispatcherInner>> {
+    let is_outside = with_stack(|stack| Some(stack.borrow().is_empty())).unwrap_or_default();
+    if !is_outside {
+        return None;
+    }
+    DEFAULT.try_with(|default| default.borrow().upgrade()).unwrap_or_default()
+}
+
+/// There is no such thing outside of tests.
+#[cfg(not(feature = "testing"))]
+pub(crate) fn default_dispatcher() -> Option<Arc<DispatcherInner>> {
+    None
+}
+
+/// Sets or clears the default of this thread; false while the thread is inside of something.
+#[cfg(feature = "testing")]
+pub(crate) fn set_default_dispatcher(dispatcher: Option<&Arc<DispatcherInner>>) -> bool {
+    let is_outside = with_stack(|stack| Some(stack.borrow().is_empty())).unwrap_or_default();
+    let dispatcher = dispatcher.map_or_else(Weak::new, Arc::downgrade);
+    is_outside && DEFAULT.try_with(|default| default.replace(dispatcher)).is_ok()
+}
+
 /// Runs `f`, which is work of `dispatcher`, as if the stack were empty: work on a lane belongs to no driver, also where
 /// one thread does everything.
 pub(crate) fn as_work_of<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() -> R) -> R {
@@ -209,11 +238,13 @@ pub(crate) fn current_driver() -> Option<Arc<DriverInner>> {
 
 /// The raw ids of the innermost frame: driver and dispatcher, 0 for none.
 pub(crate) fn current_ids() -> (u64, u64) {
-    with_stack(|stack| {
-        let stack = stack.borrow();
-        stack.last().map_or((0, 0), |frame| {
+    let innermost = with_stack(|stack| {
+        stack.borrow().last().map(|frame| {
             (frame.owner().id().as_raw(), frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw()))
         })
+    });
+    innermost.unwrap_or_else(|| {
+        default_dispatcher().map_or((0, 0), |default| (default.owner().id().as_raw(), default.id().as_raw()))
     })
 }
 

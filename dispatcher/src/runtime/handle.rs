@@ -6,7 +6,7 @@ use std::ops::Deref;
 use super::call_stack;
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
-use super::driver::Driver;
+use super::driver::{Driver, DriverInner};
 use super::dump::DispatcherDump;
 use super::ids::DispatcherId;
 use super::state::DispatcherState;
@@ -117,7 +117,7 @@ impl DispatcherHandle {
 
     /// Whether a callback of it runs on this thread, innermost.
     pub fn is_current(&self) -> bool {
-        call_stack::is_current(&self.0)
+        call_stack::is_current(&self.0) || call_stack::default_dispatcher().is_some_and(|it| Arc::ptr_eq(&it, &self.0))
     }
 
     /// The time of the runtime's clock.
@@ -191,11 +191,18 @@ impl WeakDispatcher {
 
 /// The dispatcher whose callback runs on this thread, innermost. `None` on foreign threads, on workers of lanes, and
 /// directly inside [`Driver::enter`].
+/// A test can make one the default of a thread that is inside of nothing.
 pub fn current() -> Option<DispatcherHandle> {
-    call_stack::current_dispatcher().map(DispatcherHandle)
+    call_stack::current_dispatcher().or_else(call_stack::default_dispatcher).map(DispatcherHandle)
 }
 
 /// The driver that this thread is inside of, innermost.
 pub fn current_driver() -> Option<Driver> {
-    call_stack::current_driver().map(Driver::from_inner)
+    driver_of_this_thread().map(Driver::from_inner)
+}
+
+/// The driver of the innermost frame, else that of the default dispatcher.
+pub(super) fn driver_of_this_thread() -> Option<Arc<DriverInner>> {
+    let of_default = || call_stack::default_dispatcher().map(|dispatcher| Arc::clone(dispatcher.owner()));
+    call_stack::current_driver().or_else(of_default)
 }

@@ -125,6 +125,24 @@ impl RuntimeInner {
         Ok(Some(pool))
     }
 
+    /// How many pools there are.
+    #[cfg(feature = "testing")]
+    pub(crate) fn pool_count(&self) -> usize {
+        self.core.lock().pools.len()
+    }
+
+    /// One of the pools, in the order of their creation.
+    #[cfg(feature = "testing")]
+    pub(crate) fn pool(&self, nth: usize) -> Option<Arc<Pool>> {
+        self.core.lock().pools.get(nth).map(|(_, pool)| Arc::clone(pool))
+    }
+
+    /// Whether every driver has shut down after the shutdown of the runtime began.
+    #[cfg(feature = "testing")]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.core.lock().closed
+    }
+
     /// All pools.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         self.core.lock().pools.iter().map(|(_, pool)| Arc::clone(pool)).collect()

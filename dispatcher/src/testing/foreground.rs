@@ -4,11 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::pool::Pool;
+use super::crank::{Crank, QuitHandle, Run};
 use crate::runtime::{Driver, Runtime, RuntimeBuilder, RuntimeError};
 use crate::status::Status;
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::time::Instant;
 
 /// How many turns one call makes before it gives up on ever becoming idle.
@@ -18,7 +16,13 @@ const MOST_TURNS: u64 = 10_000_000;
 ///
 /// The types are those of a runtime with threads, so code under test does not know the difference. While the crank
 /// turns, the calling thread counts as a thread of the pool, so inline calls are made as there. Timers fire in the order
-/// of their deadlines, instantly. Lane work runs on the crank, one item a turn.
+/// of their deadlines, instantly.
+///
+/// Callbacks of dispatchers that allow sync calls, and lane work, run on helper threads, as they may block; the crank
+/// waits for them, so that exactly one thread moves at a time and the order of things is always the same. One that waits
+/// in a blocking call of this crate goes on in a later turn, when what it waits for has happened. In
+/// [`blocking`](crate::blocking) it lets everything else that can go on do so first. The thread that turns the crank
+/// cannot block: `blocking` and synchronous calls are refused there, and a [`StopToken`](crate::StopToken) does not wait.
 ///
 /// # Examples
 /// ```
@@ -40,19 +44,7 @@ const MOST_TURNS: u64 = 10_000_000;
 /// ```
 pub struct ForegroundRuntime {
     runtime: Runtime,
-    /// How often the crank was turned.
-    turns: AtomicU64,
-    /// Set while it is.
-    is_turning: AtomicBool,
-}
-
-/// The crank is in somebody's hand until this is dropped.
-struct Turning<'a>(&'a AtomicBool);
-
-impl Drop for Turning<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
+    crank: Crank,
 }
 
 impl ForegroundRuntime {
@@ -85,72 +77,120 @@ impl ForegroundRuntime {
     }
 
     fn around(runtime: Runtime) -> Self {
-        ForegroundRuntime { runtime, turns: AtomicU64::new(0), is_turning: AtomicBool::new(false) }
+        // From here on this thread knows that nothing happens while it waits.
+        runtime.inner().default_pool().note_crank();
+        ForegroundRuntime { runtime, crank: Crank::default() }
     }
 
-    fn pools(&self) -> Vec<Arc<Pool>> {
-        self.runtime.inner().pools()
+    pub(super) fn take_crank(&self) -> Run<'_> {
+        self.crank.take(&self.runtime)
     }
 
-    /// Makes one turn of whatever may run, or takes what is due; false when nothing is runnable and nothing is due.
+    /// Counts what one call does.
+    pub(super) fn count_step(&self, steps: &mut u64) {
+        *steps += 1;
+        assert!(*steps < MOST_TURNS, "not at its end after {MOST_TURNS} turns:\n{}", self.runtime.dump());
+    }
+
+    /// Makes one turn of whatever may run, or takes what is due; false when nothing is runnable and nothing is due, and
+    /// after a quit.
     ///
     /// # Panics
-    /// When it is called inside of a callback or of lane work, or by two threads at once: whoever waits never runs other
-    /// callbacks on its stack, and there is one crank.
+    /// When it is called inside of a callback, of lane work, or of a future that is being run, or by two threads at once:
+    /// whoever waits never runs other callbacks on its stack, and there is one crank.
     pub fn run_once(&self) -> bool {
-        assert!(
-            !self.is_turning.swap(true, Ordering::Relaxed),
-            "the crank cannot be turned from inside of a callback; return from it first"
-        );
-        let _turning = Turning(&self.is_turning);
-        let pools = self.pools();
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        // The pools take turns at being the first, so that one that is never idle starves no other.
-        let (round, first) = (turn / pools.len() as u64, turn as usize % pools.len());
-        (0..pools.len()).any(|nth| {
-            let pool = &pools[(first + nth) % pools.len()];
-            pool.as_current(|| pool.run_one(round))
-        })
+        let run = self.take_crank();
+        !run.has_quit() && run.turn()
     }
 
-    /// Turns the crank until nothing can run anywhere and nothing is due. Says how many turns that took.
+    /// Turns the crank until nothing can run anywhere and nothing is due, or until somebody quits. Says how many turns
+    /// that took.
     ///
     /// # Panics
     /// When it does not become idle in ten million turns: something reschedules itself without end. See also
     /// [`run_once`](ForegroundRuntime::run_once).
     pub fn run_until_idle(&self) -> u64 {
+        self.turn_until_idle(&self.take_crank())
+    }
+
+    fn turn_until_idle(&self, run: &Run<'_>) -> u64 {
         let mut turns = 0;
-        while self.run_once() {
-            turns += 1;
-            assert!(turns < MOST_TURNS, "not idle after {MOST_TURNS} turns:\n{}", self.runtime.dump());
+        while !run.has_quit() && run.turn() {
+            self.count_step(&mut turns);
         }
         turns
     }
 
-    /// Runs until nothing is left to do before `deadline`, advancing the clock from timer to timer and at last to
-    /// `deadline`, and until idle there. With [`Instant::INFINITE`], until no timer is left, and the clock stays at the
-    /// last one.
+    /// Runs until `deadline`, advancing the clock from timer to timer and at last to `deadline`, and until idle there.
+    /// With [`Instant::INFINITE`], until no timer is left, and the clock stays at the last one.
+    ///
+    /// Fuchsia: R115.
+    ///
+    /// # Errors
+    /// In the order in which they are looked for:
+    /// - [`Status::BadState`] when the runtime has shut down.
+    /// - [`Status::Canceled`] after a quit, before this run or during it; the clock stays where it is.
+    /// - [`Status::TimedOut`] at `deadline`.
+    ///
+    /// `Ok` with an infinite deadline, when nothing is left to do.
+    ///
+    /// # Panics
+    /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
+    pub fn run(&self, deadline: Instant) -> Result<(), Status> {
+        let run = self.take_crank();
+        if self.runtime.inner().is_closed() {
+            return Err(Status::BadState);
+        }
+        loop {
+            self.turn_until_idle(&run);
+            if run.has_quit() {
+                return Err(Status::Canceled);
+            }
+            if !run.advance_to_next(deadline) {
+                break;
+            }
+        }
+        // Time never comes to its end: nothing could be waited for any more.
+        if deadline.is_infinite() {
+            return Ok(());
+        }
+        self.runtime.clock().advance_to(deadline);
+        self.turn_until_idle(&run);
+        if run.has_quit() { Err(Status::Canceled) } else { Err(Status::TimedOut) }
+    }
+
+    /// Makes one turn, advancing the clock to the next timer if nothing else can be done before `deadline`.
+    ///
+    /// # Errors
+    /// As [`run`](ForegroundRuntime::run); [`Status::TimedOut`] when there is nothing to do until `deadline`, where the
+    /// clock then stands, or at all.
+    ///
+    /// # Panics
+    /// As [`run_once`](ForegroundRuntime::run_once).
+    pub fn run_one_until(&self, deadline: Instant) -> Result<(), Status> {
+        let run = self.take_crank();
+        if self.runtime.inner().is_closed() {
+            return Err(Status::BadState);
+        }
+        if run.has_quit() {
+            return Err(Status::Canceled);
+        }
+        if run.turn() || run.advance_to_next(deadline) && run.turn() {
+            return Ok(());
+        }
+        if !deadline.is_infinite() {
+            self.runtime.clock().advance_to(deadline);
+        }
+        Err(Status::TimedOut)
+    }
+
+    /// Runs as [`run`](ForegroundRuntime::run), for tests that know how it ends.
     ///
     /// # Panics
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn run_until(&self, deadline: Instant) {
-        loop {
-            self.run_until_idle();
-            let next = self.next_deadline();
-            if next > deadline || next.is_infinite() {
-                break;
-            }
-            self.runtime.clock().advance_to(next);
-        }
-        // Time never comes to its end: nothing could be waited for any more.
-        if !deadline.is_infinite() {
-            self.runtime.clock().advance_to(deadline);
-            self.run_until_idle();
-        }
-    }
-
-    fn next_deadline(&self) -> Instant {
-        self.pools().iter().map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE)
+        // How it ended is what the caller did not want to know.
+        let _ = self.run(deadline);
     }
 
     /// [`run_until`](ForegroundRuntime::run_until) `duration` from now.
@@ -162,52 +202,104 @@ impl ForegroundRuntime {
     }
 
     /// Runs until `condition` holds, advancing the clock when only timers are left; false when nothing is left that
-    /// could make it hold.
+    /// could make it hold, and after a quit.
     ///
     /// # Panics
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn run_until_condition(&self, mut condition: impl FnMut() -> bool) -> bool {
+        let run = self.take_crank();
         let mut turns = 0;
         loop {
             if condition() {
                 return true;
             }
-            if self.run_once() {
-                turns += 1;
-                assert!(turns < MOST_TURNS, "the condition does not come about:\n{}", self.runtime.dump());
-                continue;
-            }
-            let next = self.next_deadline();
-            if next.is_infinite() {
+            if run.has_quit() {
                 return false;
             }
-            self.runtime.clock().advance_to(next);
+            if run.turn() {
+                self.count_step(&mut turns);
+            } else if !run.advance_to_next(Instant::INFINITE) {
+                return false;
+            }
         }
     }
 
-    /// Shuts all drivers down and turns the crank until they have: everything pending has been told `Canceled`, every
-    /// observer has returned.
+    /// Ends the current run after its current turn, and every later one before its first turn, until
+    /// [`reset_quit`](ForegroundRuntime::reset_quit). Shutdowns are carried out all the same.
+    ///
+    /// Fuchsia: R117.
+    ///
+    /// # Thread requirements
+    /// Any thread. Callbacks, which do not have the runtime, quit by [`quit_handle`](ForegroundRuntime::quit_handle).
+    pub fn quit(&self) {
+        self.quit_handle().quit();
+    }
+
+    /// A handle to quit by, for callbacks and other threads.
+    pub fn quit_handle(&self) -> QuitHandle {
+        self.crank.quit_handle()
+    }
+
+    /// Lets runs begin again after a quit; nothing happens if nobody has quit.
+    ///
+    /// Fuchsia: R118.
     ///
     /// # Errors
-    /// [`Status::TimedOut`] when something is left that no crank can move, such as a work item of another thread.
+    /// [`Status::BadState`] while a run is under way, and when the runtime has shut down.
+    pub fn reset_quit(&self) -> Result<(), Status> {
+        if self.runtime.inner().is_closed() {
+            return Err(Status::BadState);
+        }
+        self.crank.reset_quit()
+    }
+
+    /// How long, in real time, the crank waits for a callback that blocks out of sight of this crate: in the kernel or on
+    /// a channel of the standard library. Then it goes on without it. Two seconds unless this was called.
+    ///
+    /// It counts for the pools of the roles that have dispatchers by now.
+    pub fn set_patience(&self, patience: Duration) {
+        self.runtime.inner().pools().iter().for_each(|pool| pool.batons().set_patience(patience));
+    }
+
+    /// Shuts all drivers down and turns the crank until they have: everything pending has been told `Canceled`, every
+    /// observer has returned. A quit does not keep it from that.
+    ///
+    /// Fuchsia: R119, R120.
+    ///
+    /// # Errors
+    /// [`Status::TimedOut`] when something is left that no crank can move: a callback that blocks out of sight. Another
+    /// call goes on with it.
     ///
     /// # Panics
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn shutdown(&self) -> Result<(), Status> {
         self.runtime.shutdown_async();
-        self.run_until_idle();
-        let over = self.runtime.inner().wait_until_closed(Instant::ZERO);
-        if over { Ok(()) } else { Err(Status::TimedOut) }
+        self.turn_regardless();
+        if !self.runtime.inner().is_closed() {
+            return Err(Status::TimedOut);
+        }
+        self.runtime.inner().join();
+        Ok(())
     }
 
-    /// Shuts a driver down and turns the crank until it has. Nothing happens if it has shut down before.
+    /// Shuts a driver down and turns the crank until it has. Nothing happens if it has shut down before. A quit does not
+    /// keep it from that.
     ///
     /// # Panics
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn shutdown_driver(&self, driver: &Driver) {
         // Refused means that it is shutting down or has shut down, which is what is wanted.
         let _ = driver.shutdown(|| ());
-        self.run_until_idle();
+        self.turn_regardless();
+    }
+
+    /// Turns the crank until nothing can run anywhere, whoever has quit.
+    fn turn_regardless(&self) {
+        let run = self.take_crank();
+        let mut turns = 0;
+        while run.turn() {
+            self.count_step(&mut turns);
+        }
     }
 }
 
@@ -229,7 +321,7 @@ impl Drop for ForegroundRuntime {
     /// Everything pending is still told: a runtime that is dropped in the middle of a test shuts down, unless the test
     /// is failing already.
     fn drop(&mut self) {
-        if !std::thread::panicking() && !self.is_turning.load(Ordering::Relaxed) {
+        if !std::thread::panicking() && !self.crank.is_taken() {
             let _ = self.shutdown();
         }
     }

@@ -1,0 +1,397 @@
+//! Baton threads: how a pool that is driven by hand runs what may block.
+//!
+//! The thread that turns the crank must not sleep inside of a callback: nobody would be left to do what the callback
+//! waits for. So whatever may block runs on a helper thread, and the crank waits meanwhile: of all these threads exactly
+//! one *moves* at a time, as if a baton were passed between them. In steps:
+//!
+//! 1. [`Batons::begin`] gives a job to a helper without one, starting a thread if there is none, and waits.
+//! 2. The helper gives the baton back when its job has ended, or when it waits for something ([`Baton::sleep`]).
+//! 3. What is waited for makes the helper *runnable*: it is queued like a dispatcher, in the order of the wake-ups, and a
+//!    later turn of the crank passes the baton to it. A deadline is a timer of the pool like any other.
+//! 4. A helper that is about to call something which blocks in the kernel ([`Baton::let_others_go_first`]) goes on when
+//!    nothing else can, so that what it waits for has happened if it is going to.
+//!
+//! What blocks out of sight, in the kernel or on a channel of the standard library, keeps the baton. When it has had it for
+//! longer than [`Batons::patience`], which is measured in real time, the helper counts as *outside*: the crank goes on
+//! without it, and takes notice when it gives the baton back. That is the only case in which two threads move at once.
+//!
+//! # Invariants
+//! - A helper that is idle, asleep or patient does not move.
+//! - A helper stands in the run queue at most once, and only while it is asleep.
+//! - After [`Batons::close`] every helper ends when its job does.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::Wake;
+use std::time::Duration;
+
+use super::lanes::LaneItem;
+use super::run_queue;
+use super::{Pool, Runnable, Task, Turn};
+use crate::event_loop::{EventTarget, Fired, Told};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Wakeup, Weak, thread, thread_local};
+use crate::time::{Clock, Instant};
+
+/// How long the crank waits for the baton unless it is told otherwise.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// What this thread is, if it is a helper.
+    static CURRENT: RefCell<Option<Arc<Baton>>> = const { RefCell::new(None) };
+}
+
+/// What a helper does.
+pub(crate) enum Job {
+    /// A turn of something that may block.
+    Turn(Task),
+    /// Work of a lane.
+    Work(Arc<dyn LaneItem>),
+    /// Anything else. It catches its own panics.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
+impl Job {
+    fn run(self, pool: &Arc<Pool>) {
+        match self {
+            Job::Turn(task) => run_queue::as_current(pool.id(), || {
+                if Arc::clone(&task).run_turn() == Turn::Again {
+                    pool.queue.push(pool.id(), task);
+                }
+            }),
+            Job::Work(item) => run_queue::as_current(0, || item.run()),
+            Job::Call(call) => call(),
+        }
+    }
+}
+
+/// Where one helper stands.
+#[derive(Default)]
+struct Place {
+    /// It has the baton. Set by the crank, cleared by the helper.
+    moves: bool,
+    /// What it does next. Set by the crank while the helper is idle.
+    job: Option<(Job, Arc<Pool>)>,
+    /// The pool whose job it does.
+    pool: Weak<Pool>,
+    /// It waits to be woken.
+    asleep: bool,
+    /// It was woken since it slept last.
+    woken: bool,
+    /// It stands in the run queue.
+    queued: bool,
+    /// What it waits for is not going to happen.
+    given_up: bool,
+    /// A panic that is no callback's, on its way to the crank.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the number of the helper.
+    places: Vec<Place>,
+    idle: Vec<Arc<Baton>>,
+    /// Those that go on when nothing else can, in their order.
+    patient: VecDeque<Arc<Baton>>,
+    /// Those that the crank did not wait for any longer.
+    outside: Vec<Arc<Baton>>,
+    /// How much had been done when the crank last waited for `outside` in vain.
+    waited_at: Option<u64>,
+    handles: Vec<thread::JoinHandle<()>>,
+    patience: Option<Duration>,
+    closed: bool,
+}
+
+/// The helpers of one pool.
+pub(crate) struct Batons {
+    name: String,
+    state: Mutex<State>,
+    /// A helper gave the baton back.
+    returned: Condvar,
+}
+
+/// One helper.
+pub(crate) struct Baton {
+    number: usize,
+    batons: Arc<Batons>,
+    /// The baton was passed to it, or it is to end.
+    passed: Condvar,
+}
+
+/// The helper that the calling thread is.
+pub(crate) fn current() -> Option<Arc<Baton>> {
+    CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+}
+
+impl Batons {
+    pub(crate) fn new(pool: &str) -> Arc<Self> {
+        let state = Mutex::new(State::default());
+        Arc::new(Batons { name: format!("{pool}-baton"), state, returned: Condvar::new() })
+    }
+
+    /// Changes how long the crank waits for a helper that does not give the baton back.
+    pub(crate) fn set_patience(&self, patience: Duration) {
+        self.state.lock().patience = Some(patience);
+    }
+
+    /// Runs a job until it ends or waits; the answer is the helper that does it.
+    pub(crate) fn begin(self: &Arc<Self>, pool: &Arc<Pool>, job: Job) -> Option<Arc<Baton>> {
+        let mut state = self.state.lock();
+        let baton = match state.idle.pop() {
+            Some(baton) => baton,
+            None => match self.start_helper(&mut state) {
+                Ok(baton) => baton,
+                Err(error) => {
+                    drop(state);
+                    tracing::warn!(%error, "no thread for what may block; it runs on the thread that turns the crank");
+                    job.run(pool);
+                    return None;
+                }
+            },
+        };
+        let place = &mut state.places[baton.number];
+        (place.woken, place.given_up) = (false, false);
+        place.pool = Arc::downgrade(pool);
+        place.job = Some((job, Arc::clone(pool)));
+        self.pass(state, &baton);
+        Some(baton)
+    }
+
+    fn start_helper(self: &Arc<Self>, state: &mut State) -> std::io::Result<Arc<Baton>> {
+        let number = state.places.len();
+        let baton = Arc::new(Baton { number, batons: Arc::clone(self), passed: Condvar::new() });
+        let helper = Arc::clone(&baton);
+        let handle = thread::spawn(&format!("{}-{number}", self.name), move || helper.live())?;
+        state.places.push(Place::default());
+        state.handles.push(handle);
+        Ok(baton)
+    }
+
+    /// Passes the baton and waits until it comes back.
+    fn pass(&self, mut state: MutexGuard<'_, State>, baton: &Arc<Baton>) {
+        state.outside.retain(|outside| !Arc::ptr_eq(outside, baton));
+        state.places[baton.number].moves = true;
+        baton.passed.notify_one();
+        let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
+        while state.places[baton.number].moves {
+            if self.returned.wait_until(&mut state, until) == Wakeup::TimedOut && state.places[baton.number].moves {
+                state.outside.push(Arc::clone(baton));
+                tracing::warn!(
+                    helper = %format_args!("{}-{}", self.name, baton.number),
+                    "a callback blocks out of sight of the foreground runtime; the crank goes on without it"
+                );
+                return;
+            }
+        }
+        Self::rethrow(state, baton.number);
+    }
+
+    fn rethrow(mut state: MutexGuard<'_, State>, number: usize) {
+        let panic = state.places[number].panic.take();
+        drop(state);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Lets one of those go on that let others go first; false when there is none.
+    pub(crate) fn resume_patient(&self) -> bool {
+        let mut state = self.state.lock();
+        let Some(baton) = state.patient.pop_front() else { return false };
+        self.pass(state, &baton);
+        true
+    }
+
+    /// Waits until one of those outside gives the baton back; false when there is none, or when none does for as long as
+    /// the crank is patient. `progress` grows with everything that is done: without progress nobody waits twice.
+    pub(crate) fn collect_outside(&self, progress: u64) -> bool {
+        let mut state = self.state.lock();
+        let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
+        loop {
+            let back = state.outside.iter().position(|baton| !state.places[baton.number].moves);
+            if let Some(at) = back {
+                let baton = state.outside.remove(at);
+                Self::rethrow(state, baton.number);
+                return true;
+            }
+            if state.outside.is_empty() || state.waited_at == Some(progress) {
+                return false;
+            }
+            if self.returned.wait_until(&mut state, until) == Wakeup::TimedOut {
+                state.waited_at = Some(progress);
+            }
+        }
+    }
+
+    /// Ends the waits of the helper that does [`Job::Call`]s: nothing of what they wait for is going to happen.
+    pub(crate) fn give_up(&self, baton: &Arc<Baton>) {
+        self.state.lock().places[baton.number].given_up = true;
+        baton.wake_by_ref();
+    }
+
+    /// Lets the helpers end as soon as they have nothing to do.
+    pub(crate) fn close(&self) {
+        let idle = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            std::mem::take(&mut state.idle)
+        };
+        for baton in idle {
+            baton.passed.notify_one();
+        }
+    }
+
+    /// Waits for the helpers of a closed set, except the calling one.
+    pub(crate) fn join(&self) {
+        let handles = std::mem::take(&mut self.state.lock().handles);
+        for handle in handles {
+            if handle.id() != thread::current_id() {
+                // What a job panics with goes to the crank.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Batons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batons").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Baton {
+    fn place<'a>(&self, state: &'a mut State) -> &'a mut Place {
+        &mut state.places[self.number]
+    }
+
+    /// The body of the thread.
+    fn live(self: Arc<Self>) {
+        CURRENT.with(|current| current.replace(Some(Arc::clone(&self))));
+        while let Some((job, pool)) = self.next_job() {
+            let ended = catch_unwind(AssertUnwindSafe(|| job.run(&pool)));
+            drop(pool);
+            let mut state = self.batons.state.lock();
+            let place = self.place(&mut state);
+            place.panic = ended.err();
+            place.pool = Weak::new();
+            place.moves = false;
+            if !state.closed {
+                state.idle.push(Arc::clone(&self));
+            }
+            drop(state);
+            self.batons.returned.notify_all();
+        }
+        CURRENT.with(RefCell::take);
+    }
+
+    fn next_job(&self) -> Option<(Job, Arc<Pool>)> {
+        let mut state = self.batons.state.lock();
+        loop {
+            if let Some(job) = self.place(&mut state).job.take() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            self.passed.wait(&mut state);
+        }
+    }
+
+    /// Gives the baton back and waits until it is passed to this thread again.
+    fn give_back(&self, state: &mut MutexGuard<'_, State>) {
+        self.place(state).moves = false;
+        self.batons.returned.notify_all();
+        while !self.place(state).moves {
+            self.passed.wait(state);
+        }
+    }
+
+    /// Sleeps until it is woken, or until `deadline` by the clock of the pool. Only for the helper itself.
+    pub(crate) fn sleep(self: &Arc<Self>, deadline: Instant) {
+        let pool = self.pool();
+        let timer = pool.as_ref().filter(|_| !deadline.is_infinite()).map(|pool| {
+            let target: Arc<dyn EventTarget> = Arc::clone(self) as Arc<dyn EventTarget>;
+            pool.reactor.arm_timer(deadline, target, 0)
+        });
+        let mut state = self.batons.state.lock();
+        if !self.place(&mut state).woken {
+            self.place(&mut state).asleep = true;
+            self.give_back(&mut state);
+            self.place(&mut state).asleep = false;
+        }
+        self.place(&mut state).woken = false;
+        drop(state);
+        if let (Some(pool), Some(timer)) = (pool, timer) {
+            pool.reactor.cancel_timer(timer);
+        }
+    }
+
+    /// Waits until nothing else can go on. Only for the helper itself.
+    pub(crate) fn let_others_go_first(self: &Arc<Self>) {
+        let mut state = self.batons.state.lock();
+        state.patient.push_back(Arc::clone(self));
+        self.give_back(&mut state);
+    }
+
+    /// The time by the clock of the pool.
+    pub(crate) fn now(&self) -> Instant {
+        self.pool().map_or(Instant::ZERO, |pool| pool.reactor.clock().now())
+    }
+
+    /// Whether what it waits for is not going to happen.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.place(&mut self.batons.state.lock()).given_up
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        self.place(&mut self.batons.state.lock()).pool.upgrade()
+    }
+}
+
+impl Wake for Baton {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.batons.state.lock();
+        let place = self.place(&mut state);
+        place.woken = true;
+        if !place.asleep || place.queued {
+            return;
+        }
+        place.queued = true;
+        let pool = place.pool.upgrade();
+        drop(state);
+        if let Some(pool) = pool {
+            pool.schedule(Arc::clone(self) as Task);
+        }
+    }
+}
+
+impl Runnable for Baton {
+    /// On the thread that turns the crank: the helper goes on until its job ends or waits again.
+    fn run_turn(self: Arc<Self>) -> Turn {
+        let mut state = self.batons.state.lock();
+        self.place(&mut state).queued = false;
+        if self.place(&mut state).asleep {
+            self.batons.pass(state, &self);
+        }
+        Turn::Done
+    }
+}
+
+impl EventTarget for Baton {
+    fn fire(self: Arc<Self>, _key: u64, _fired: Fired, _last: bool) -> Told {
+        self.wake();
+        Told::All
+    }
+}
+
+impl fmt::Debug for Baton {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Baton").field("number", &self.number).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! A pool without threads: it is driven by hand, one turn at a time, by whoever turns the crank.
+//!
+//! What may block runs on a helper thread while the crank waits for it ([`batons`](super::batons)); everything else runs
+//! on the thread that turns.
+
+use std::cell::RefCell;
+
+use super::{Pool, Turn};
+use super::batons::{self, Batons, Job};
+use super::hosts::Place;
+use super::run_queue;
+use super::worker::TURNS_PER_LOOK;
+use crate::event_loop::PollMode;
+use crate::sync::{Arc, Weak, thread_local};
+use crate::time::Instant;
+
+thread_local! {
+    /// The pools that this thread turns by hand.
+    static TURNED_HERE: RefCell<Vec<Weak<Pool>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether the calling thread turns a pool by hand that is not closed: whatever it waits for, it would have to do itself.
+pub(crate) fn is_crank_here() -> bool {
+    let is_open = |pool: Arc<Pool>| !pool.threads.is_closed();
+    batons::current().is_none()
+        && TURNED_HERE
+            .try_with(|pools| pools.borrow().iter().filter_map(Weak::upgrade).any(is_open))
+            .unwrap_or_default()
+}
+
+impl Pool {
+    /// Notes that the calling thread turns this pool by hand.
+    pub(crate) fn note_crank(self: &Arc<Self>) {
+        let _ = TURNED_HERE.try_with(|pools| {
+            let mut pools = pools.borrow_mut();
+            let is_known = pools.iter().any(|pool| std::ptr::eq(pool.as_ptr(), Arc::as_ptr(self)));
+            if !is_known {
+                pools.retain(|pool| pool.strong_count() > 0);
+                pools.push(Arc::downgrade(self));
+            }
+        });
+    }
+
+    /// Counts the calling thread as one of the pool while `f` runs.
+    pub(crate) fn as_current<R>(&self, f: impl FnOnce() -> R) -> R {
+        run_queue::as_current(self.id(), f)
+    }
+
+    /// The helpers for what may block.
+    pub(crate) fn batons(&self) -> &Arc<Batons> {
+        &self.batons.0
+    }
+
+    /// Makes one turn of what has been runnable for longest; else does one piece of lane work; else takes what is due in
+    /// the reactor. False when there is nothing of all that.
+    ///
+    /// `turn` counts the calls: now and then work and events come first, so that what is runnable without end starves
+    /// neither, as it would not starve them on a pool with threads.
+    pub(crate) fn run_one(self: &Arc<Self>, turn: u64) -> bool {
+        if turn.is_multiple_of(TURNS_PER_LOOK.into()) && (self.take_events() || self.do_work()) {
+            return true;
+        }
+        let Some(task) = self.queue.steal_injected() else {
+            return self.do_work() || self.take_events();
+        };
+        match task.place() {
+            Place::MayBlock => {
+                self.batons().begin(self, Job::Turn(task));
+                return true;
+            }
+            Place::On(_) if !self.hosts.claim_by_hand() => {
+                self.queue.push(self.id(), task);
+                panic!("a dispatcher without thread migration runs on the thread that first turned the crank for one");
+            }
+            Place::On(_) | Place::Anywhere => {}
+        }
+        if Arc::clone(&task).run_turn() == Turn::Again {
+            self.queue.push(self.id(), task);
+        }
+        true
+    }
+
+    /// Does one piece of lane work, which belongs to no pool; false when there is none.
+    fn do_work(self: &Arc<Self>) -> bool {
+        let Some(item) = self.lanes.take_by_hand() else { return false };
+        self.batons().begin(self, Job::Work(item));
+        true
+    }
+
+    /// Takes what is due in the reactor; false when nothing is.
+    fn take_events(&self) -> bool {
+        let Some(mut lead) = self.reactor.try_lead() else { return false };
+        let batch = lead.poll(PollMode::NonBlocking);
+        let any = !batch.is_empty();
+        batch.tell(lead).run();
+        any
+    }
+
+    /// The earliest deadline of an armed timer; infinite if there is none.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.reactor.next_deadline()
+    }
+}
+
+/// The helpers end when their pool does.
+#[derive(Debug)]
+pub(super) struct OwnedBatons(pub(super) Arc<Batons>);
+
+impl Drop for OwnedBatons {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

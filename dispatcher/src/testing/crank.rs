@@ -1,0 +1,143 @@
+//! The crank: one turn at a time, and who may turn it.
+//!
+//! A turn is, in this order: one turn of a dispatcher (a batch of callbacks), one piece of lane work, or all that is due
+//! of timers and descriptors; else, when there is nothing of that, one step of a callback that let all others go first,
+//! or taking notice of one that blocked out of sight and has come back.
+
+use std::fmt;
+
+use crate::pool::Pool;
+use crate::runtime::Runtime;
+use crate::status::Status;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::time::Instant;
+
+/// The crank of one runtime.
+#[derive(Debug, Default)]
+pub(super) struct Crank {
+    /// How often it was turned.
+    turns: AtomicU64,
+    /// How many of these turns did something, and how many runs were begun.
+    progress: AtomicU64,
+    flags: Arc<Flags>,
+}
+
+#[derive(Debug, Default)]
+struct Flags {
+    /// Set while somebody turns it.
+    is_running: AtomicBool,
+    quit: AtomicBool,
+}
+
+/// The crank is in somebody's hand until this is dropped.
+pub(super) struct Run<'a> {
+    crank: &'a Crank,
+    runtime: &'a Runtime,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.crank.flags.is_running.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Crank {
+    /// Takes the crank.
+    pub(super) fn take<'a>(&'a self, runtime: &'a Runtime) -> Run<'a> {
+        assert!(
+            !self.flags.is_running.swap(true, Ordering::Relaxed),
+            "the crank cannot be turned from inside of a callback, or by two at once; return from the callback first"
+        );
+        runtime.inner().default_pool().note_crank();
+        // Whoever turns it may have done something of his own since the last run.
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        Run { crank: self, runtime }
+    }
+
+    /// Whether somebody turns it.
+    pub(super) fn is_taken(&self) -> bool {
+        self.flags.is_running.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn quit_handle(&self) -> QuitHandle {
+        QuitHandle { flags: Arc::clone(&self.flags) }
+    }
+
+    /// Lets runs begin again after a quit.
+    pub(super) fn reset_quit(&self) -> Result<(), Status> {
+        if self.is_taken() {
+            return Err(Status::BadState);
+        }
+        self.flags.quit.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Run<'_> {
+    /// Whether somebody has asked for the end of this run.
+    pub(super) fn has_quit(&self) -> bool {
+        self.crank.flags.quit.load(Ordering::Relaxed)
+    }
+
+    /// Makes one turn; false when nothing can go on and nothing is due.
+    pub(super) fn turn(&self) -> bool {
+        let turn = self.crank.turns.fetch_add(1, Ordering::Relaxed);
+        let count = self.runtime.inner().pool_count();
+        // The pools take turns at being the first, so that one that is never idle starves no other.
+        let (round, first) = (turn / count as u64, turn as usize % count);
+        let progress = self.crank.progress.load(Ordering::Relaxed);
+        let did = self.any_pool(count, first, |pool| pool.as_current(|| pool.run_one(round)))
+            || self.any_pool(count, 0, |pool| pool.batons().resume_patient())
+            || self.any_pool(count, 0, |pool| pool.batons().collect_outside(progress));
+        if did {
+            self.crank.progress.fetch_add(1, Ordering::Relaxed);
+        }
+        did
+    }
+
+    fn any_pool(&self, count: usize, first: usize, mut act: impl FnMut(&Arc<Pool>) -> bool) -> bool {
+        (0..count).any(|nth| self.runtime.inner().pool((first + nth) % count).is_some_and(|pool| act(&pool)))
+    }
+
+    /// The earliest deadline of an armed timer; infinite if there is none.
+    pub(super) fn next_deadline(&self) -> Instant {
+        let inner = self.runtime.inner();
+        let pools = (0..inner.pool_count()).filter_map(|nth| inner.pool(nth));
+        pools.map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE)
+    }
+
+    /// Advances the clock to the next timer, unless that is after `limit`; false when there is none until then.
+    pub(super) fn advance_to_next(&self, limit: Instant) -> bool {
+        let next = self.next_deadline();
+        if next > limit || next.is_infinite() {
+            return false;
+        }
+        self.runtime.clock().advance_to(next);
+        true
+    }
+}
+
+/// Ends the runs of a foreground runtime from anywhere. Made by
+/// [`ForegroundRuntime::quit_handle`](super::ForegroundRuntime::quit_handle).
+#[derive(Clone)]
+pub struct QuitHandle {
+    flags: Arc<Flags>,
+}
+
+impl QuitHandle {
+    /// Ends the current run after its current turn, and every later one before its first, until
+    /// [`ForegroundRuntime::reset_quit`](super::ForegroundRuntime::reset_quit).
+    ///
+    /// # Thread requirements
+    /// Any thread, callbacks included.
+    pub fn quit(&self) {
+        self.flags.quit.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for QuitHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuitHandle").field("has_quit", &self.flags.quit.load(Ordering::Relaxed)).finish()
+    }
+}
