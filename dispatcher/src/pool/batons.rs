@@ -208,6 +208,9 @@ impl Batons {
     /// the crank is patient. `progress` grows with everything that is done: without progress nobody waits twice.
     pub(crate) fn collect_outside(&self, progress: u64) -> bool {
         let mut state = self.state.lock();
+        if state.outside.is_empty() {
+            return false;
+        }
         let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
         loop {
             let back = state.outside.iter().position(|baton| !state.places[baton.number].moves);
@@ -216,7 +219,7 @@ impl Batons {
                 Self::rethrow(state, baton.number);
                 return true;
             }
-            if state.outside.is_empty() || state.waited_at == Some(progress) {
+            if state.waited_at == Some(progress) {
                 return false;
             }
             if self.returned.wait_until(&mut state, until) == Wakeup::TimedOut {

@@ -5,12 +5,13 @@
 //! or taking notice of one that blocked out of sight and has come back.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::status::Status;
-use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
 
 /// The crank of one runtime.
@@ -21,6 +22,8 @@ pub(super) struct Crank {
     /// How many of these turns did something, and how many runs were begun.
     progress: AtomicU64,
     flags: Arc<Flags>,
+    /// For pools that are made later too.
+    patience: Mutex<Option<Duration>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +53,9 @@ impl Crank {
             "the crank cannot be turned from inside of a callback, or by two at once; return from the callback first"
         );
         runtime.inner().default_pool().note_crank();
+        if let Some(patience) = *self.patience.lock() {
+            runtime.inner().pools().iter().for_each(|pool| pool.batons().set_patience(patience));
+        }
         // Whoever turns it may have done something of his own since the last run.
         self.progress.fetch_add(1, Ordering::Relaxed);
         Run { crank: self, runtime }
@@ -58,6 +64,11 @@ impl Crank {
     /// Whether somebody turns it.
     pub(super) fn is_taken(&self) -> bool {
         self.flags.is_running.load(Ordering::Relaxed)
+    }
+
+    /// Changes how long it waits for what blocks out of sight, from the next run on.
+    pub(super) fn set_patience(&self, patience: Duration) {
+        *self.patience.lock() = Some(patience);
     }
 
     pub(super) fn quit_handle(&self) -> QuitHandle {

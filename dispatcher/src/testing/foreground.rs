@@ -254,11 +254,10 @@ impl ForegroundRuntime {
     }
 
     /// How long, in real time, the crank waits for a callback that blocks out of sight of this crate: in the kernel or on
-    /// a channel of the standard library. Then it goes on without it. Two seconds unless this was called.
-    ///
-    /// It counts for the pools of the roles that have dispatchers by now.
+    /// a channel of the standard library. Then it goes on without it. Two seconds unless this was called. It counts
+    /// from the next run on.
     pub fn set_patience(&self, patience: Duration) {
-        self.runtime.inner().pools().iter().for_each(|pool| pool.batons().set_patience(patience));
+        self.crank.set_patience(patience);
     }
 
     /// Shuts all drivers down and turns the crank until they have: everything pending has been told `Canceled`, every
