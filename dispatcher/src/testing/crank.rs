@@ -53,7 +53,8 @@ impl Crank {
             "the crank cannot be turned from inside of a callback, or by two at once; return from the callback first"
         );
         runtime.inner().default_pool().note_crank();
-        if let Some(patience) = *self.patience.lock() {
+        let patience = *self.patience.lock();
+        if let Some(patience) = patience {
             runtime.inner().pools().iter().for_each(|pool| pool.batons().set_patience(patience));
         }
         // Whoever turns it may have done something of his own since the last run.
