@@ -28,8 +28,8 @@ pub use channel::{
 pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
 #[cfg(not(loom))]
 pub use executor::{
-    Call, ChannelRead, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, Timeout, Writable, sleep, sleep_until,
-    timeout,
+    BoundCall, Call, ChannelRead, DispatcherBound, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, TaskScope,
+    Timeout, Writable, sleep, sleep_until, timeout,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use executor::{Ready, ready};

@@ -107,6 +107,10 @@ impl JoinError {
         JoinError(Cause::Panicked(message))
     }
 
+    pub(super) fn canceled() -> Self {
+        JoinError(Cause::Canceled)
+    }
+
     /// Whether the dispatcher shut down first.
     pub fn is_canceled(&self) -> bool {
         self.0 == Cause::Canceled

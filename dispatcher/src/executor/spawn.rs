@@ -62,6 +62,11 @@ impl Drop for Ending {
     }
 }
 
+/// Has the dispatcher admit and list a future; `None` if it does not.
+fn admit(dispatcher: &Arc<DispatcherInner>) -> Option<FutureId> {
+    Some(dispatcher.admit().ok()?.futures.insert())
+}
+
 /// A user's future with its panics caught and its end counted.
 struct Tracked<F: Future> {
     /// Boxed, so that it can be dropped before `ending` is.
@@ -94,14 +99,9 @@ impl<F: Future> Future for Tracked<F> {
 }
 
 impl<F: Future> Tracked<F> {
-    /// Has the dispatcher admit and list a future; it comes back if the dispatcher does not.
-    fn admit(dispatcher: &Arc<DispatcherInner>, future: F) -> Result<(Self, FutureId), F> {
-        let id = {
-            let Ok(mut core) = dispatcher.admit() else { return Err(future) };
-            core.futures.insert()
-        };
+    fn new(dispatcher: &Arc<DispatcherInner>, id: FutureId, future: F) -> Self {
         let ending = Ending { dispatcher: Arc::clone(dispatcher), id, finished: false };
-        Ok((Tracked { future: Some(Box::pin(future)), ending }, id))
+        Tracked { future: Some(Box::pin(future)), ending }
     }
 
     fn drop_future(&mut self) {
@@ -152,8 +152,23 @@ impl DispatcherHandle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_made(future, |future| future)
+    }
+
+    /// Spawns what `wrap` makes of a future of the user, which comes back if it is refused.
+    #[track_caller]
+    pub(super) fn spawn_made<F, G>(
+        &self,
+        future: F,
+        wrap: impl FnOnce(F) -> G,
+    ) -> Result<JoinHandle<G::Output>, SpawnError<F>>
+    where
+        G: Future + Send + 'static,
+        G::Output: Send + 'static,
+    {
         let location = Location::caller();
-        let (tracked, id) = Tracked::admit(self.inner(), future).map_err(SpawnError::shuts_down)?;
+        let Some(id) = admit(self.inner()) else { return Err(SpawnError::shuts_down(future)) };
+        let tracked = Tracked::new(self.inner(), id, wrap(future));
         let (runnable, task) = async_task::spawn(tracked, self.waking(location));
         self.begin(id, runnable);
         Ok(JoinHandle::new(task))
@@ -184,7 +199,8 @@ impl DispatcherHandle {
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
             return Err(SpawnError { future, cause: Cause::NotLocal });
         }
-        let (tracked, id) = Tracked::admit(self.inner(), future).map_err(SpawnError::shuts_down)?;
+        let Some(id) = admit(self.inner()) else { return Err(SpawnError::shuts_down(future)) };
+        let tracked = Tracked::new(self.inner(), id, future);
         // The task itself checks at each poll and at the drop that it is on the thread of this call.
         let (runnable, task) = async_task::spawn_local(tracked, self.waking(location));
         self.begin(id, runnable);

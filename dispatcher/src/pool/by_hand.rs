@@ -5,11 +5,11 @@
 
 use std::cell::RefCell;
 
-use super::{Pool, Turn};
 use super::batons::{self, Batons, Job};
 use super::hosts::Place;
 use super::run_queue;
 use super::worker::TURNS_PER_LOOK;
+use super::{Pool, Turn};
 use crate::event_loop::PollMode;
 use crate::sync::{Arc, Weak, thread_local};
 use crate::time::Instant;

@@ -7,7 +7,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use super::callback_queue::{Callback, EventSource, Kind, OpId, Outcome, Stage};
+use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::task::{PostError, TaskFn, TaskHandle};
@@ -57,27 +57,33 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        let location = Location::caller();
-        if deadline.is_infinite() {
-            self.inner().count_refusal();
-            return Err(PostError::with_status(task, Status::InvalidArgs));
-        }
-        if deadline <= self.inner().now() {
-            return self.post_cancelable(task);
-        }
         let mut task = Some(task);
+        let make = || TaskFn(task.take().expect("an accepted task is made once"));
+        self.post_made_at(deadline, make)
+            .map_err(|status| PostError::with_status(task.take().expect("a refused task was not made"), status))
+    }
+
+    /// Like [`post_made`](DispatcherHandle::post_made), once `deadline` has come.
+    #[track_caller]
+    pub(crate) fn post_made_at<C: Invoke>(
+        &self,
+        deadline: Instant,
+        make: impl FnOnce() -> C,
+    ) -> Result<TaskHandle, Status> {
+        let location = Location::caller();
         let inner = self.inner();
-        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, deadline, location, || {
-            let task = task.take().expect("an accepted task is made once");
-            Callback::new(TaskFn(task))
-        });
-        match accepted {
-            Ok(id) => {
-                inner.arm_timer(id, deadline);
-                Ok(TaskHandle::new(inner, id))
-            }
-            Err(_) => Err(PostError::new(task.take().expect("a refused task was not made"))),
+        if deadline.is_infinite() {
+            inner.count_refusal();
+            return Err(Status::InvalidArgs);
         }
+        if deadline <= inner.now() {
+            return self.post_made(make);
+        }
+        let make = || Callback::new(make());
+        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, deadline, location, make);
+        let id = accepted.map_err(|_| Status::BadState)?;
+        inner.arm_timer(id, deadline);
+        Ok(TaskHandle::new(inner, id))
     }
 
     /// Posts a task that runs once `delay` has passed, by the runtime's clock.

@@ -12,7 +12,7 @@ use super::sequence_id::SequenceError;
 /// anywhere else, with a sentence that names what it is, where it belongs, and where it was used.
 ///
 /// It is for what the type system cannot see, such as a handle into a C library. Where it can, prefer
-/// `DispatcherBound`, which makes the mistake impossible.
+/// [`DispatcherBound`](crate::DispatcherBound), which makes the mistake impossible.
 ///
 /// # Examples
 /// ```

@@ -62,6 +62,16 @@ impl DispatcherHandle {
         self.accept(task).map(|id| TaskHandle::new(self.inner(), id))
     }
 
+    /// Posts a callback of this crate's own that stands for a closure of a user. `make` is called only if it is accepted,
+    /// so a refused closure is still the caller's.
+    #[track_caller]
+    pub(crate) fn post_made<C: Invoke>(&self, make: impl FnOnce() -> C) -> Result<TaskHandle, Status> {
+        let location = Location::caller();
+        let inner = self.inner();
+        let accepted = inner.accept_ready(Kind::Task, location, || Callback::new(make()));
+        accepted.map(|id| TaskHandle::new(inner, id)).map_err(|_| Status::BadState)
+    }
+
     #[track_caller]
     pub(super) fn accept<F>(&self, task: F) -> Result<OpId, PostError<F>>
     where
@@ -153,11 +163,11 @@ pub struct PostError<F> {
 }
 
 impl<F> PostError<F> {
-    pub(super) fn new(refused: F) -> Self {
+    pub(crate) fn new(refused: F) -> Self {
         PostError { refused, status: Status::BadState }
     }
 
-    pub(super) fn with_status(refused: F, status: Status) -> Self {
+    pub(crate) fn with_status(refused: F, status: Status) -> Self {
         PostError { refused, status }
     }
 
@@ -188,6 +198,10 @@ impl<F> fmt::Display for PostError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Status::InvalidArgs => f.write_str("the post was refused: its deadline is infinite"),
+            Status::WrongType => f.write_str("the post was refused: the dispatcher is unsynchronized"),
+            Status::NotSupported => {
+                f.write_str("the post was refused: the dispatcher is not one without thread migration")
+            }
             Status::BadState => f.write_str("the post was refused: the dispatcher shuts down"),
             status => write!(f, "the post was refused: {status}"),
         }
