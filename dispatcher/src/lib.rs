@@ -37,10 +37,10 @@ pub use executor::{Ready, ready};
 pub use runtime::{
     BlockingError, CancelError, Counters, CreateError, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle,
     DispatcherId, DispatcherState, Driver, DriverDump, DriverId, IrqEvent, IrqHandle, Kind, OffloadError,
-    OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, RunningDump, Runtime, RuntimeBuilder,
-    RuntimeDump, RuntimeError, SequenceError, SequenceId, ShutdownDriverError, ShutdownError, StopToken,
-    SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError, WeakDispatcher, blocking, current,
-    current_driver,
+    OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, Role, RunningDump, Runtime,
+    RuntimeBuilder, RuntimeDump, RuntimeError, SequenceError, SequenceId, ShutdownDriverError, ShutdownError,
+    StopToken, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError, WeakDispatcher, blocking,
+    current, current_driver,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{Irq, IrqTrigger, WaitHandle};

@@ -246,6 +246,11 @@ impl Batons {
         }
     }
 
+    /// Whether the helpers of a closed set have ended.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.state.lock().handles.iter().all(thread::JoinHandle::is_finished)
+    }
+
     /// Waits for the helpers of a closed set, except the calling one.
     pub(crate) fn join(&self) {
         let handles = std::mem::take(&mut self.state.lock().handles);

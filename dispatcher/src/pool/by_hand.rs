@@ -10,7 +10,6 @@ use super::hosts::Place;
 use super::run_queue;
 use super::worker::TURNS_PER_LOOK;
 use super::{Pool, Turn};
-use crate::event_loop::PollMode;
 use crate::sync::{Arc, Weak, thread_local};
 use crate::time::Instant;
 
@@ -85,15 +84,6 @@ impl Pool {
         let Some(item) = self.lanes.take_by_hand() else { return false };
         self.batons().begin(self, Job::Work(item));
         true
-    }
-
-    /// Takes what is due in the reactor; false when nothing is.
-    fn take_events(&self) -> bool {
-        let Some(mut lead) = self.reactor.try_lead() else { return false };
-        let batch = lead.poll(PollMode::NonBlocking);
-        let any = !batch.is_empty();
-        batch.tell(lead).run();
-        any
     }
 
     /// The earliest deadline of an armed timer; infinite if there is none.

@@ -114,7 +114,6 @@ impl Hosts {
     }
 
     /// Whether every base thread is a host.
-    #[cfg(test)]
     pub(super) fn all_are_hosts(&self) -> bool {
         (0..self.hosts.len()).all(|thread| self.is_host(thread))
     }

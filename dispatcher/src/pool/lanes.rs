@@ -148,6 +148,13 @@ impl Lanes {
         }
     }
 
+    /// Whether the workers of closed lanes have ended.
+    pub(crate) fn have_ended(&self) -> bool {
+        [&self.fast, &self.slow]
+            .into_iter()
+            .all(|lane| lane.state.lock().handles.iter().all(thread::JoinHandle::is_finished))
+    }
+
     /// Waits for the workers of closed lanes.
     pub(crate) fn join(&self) {
         for lane in [&self.fast, &self.slow] {

@@ -84,8 +84,10 @@ fn explore(threads: usize, posts: usize, pinned_meanwhile: Option<ThreadIndex>) 
     let mut builder = Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(move || {
+        let idle = Idle::new();
+        (0..threads).for_each(|thread| idle.admit(thread));
         let pool = Arc::new(Pool {
-            idle: Idle::new(threads),
+            idle,
             hosts: (0..threads).map(|_| AtomicBool::new(false)).collect(),
             kept_out: Mutex::new(0),
             done: Mutex::new(0),

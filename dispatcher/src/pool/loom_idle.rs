@@ -25,8 +25,10 @@ struct Pool {
 
 impl Pool {
     fn new(threads: usize, total: usize) -> Arc<Pool> {
+        let idle = Idle::new();
+        (0..threads).for_each(|thread| idle.admit(thread));
         Arc::new(Pool {
-            idle: Idle::new(threads),
+            idle,
             queued: Mutex::new(0),
             done: AtomicUsize::new(0),
             total,
@@ -80,6 +82,25 @@ impl Pool {
                 return;
             }
             self.sleep(thread);
+            if self.idle.is_retired(thread) {
+                // As in `worker.rs`: it counts as searching and leaves like any other that stops to search.
+                if self.idle.stop_searching() && *self.queued.lock() > 0 {
+                    let wake = self.idle.notify();
+                    self.carry_out(wake);
+                }
+                return;
+            }
+        }
+    }
+
+    /// What the stall watch does to extra threads that have slept for long; here all but thread 0 are extra.
+    fn retire_sleepers(&self) {
+        for (thread, sleep) in self.idle.sleeping_threads() {
+            if thread > 0
+                && let Some(wake) = self.idle.retire(thread, sleep)
+            {
+                self.carry_out(wake);
+            }
         }
     }
 
@@ -111,6 +132,21 @@ impl Pool {
 }
 
 fn explore(name: &str, threads: usize, posts_outside: usize, posts_queued_before: usize) {
+    explore_with(name, threads, posts_outside, posts_queued_before, move |pool| {
+        for _ in 0..posts_outside {
+            pool.post();
+        }
+    });
+}
+
+/// `outside` makes `posts_outside` posts, and whatever else comes from outside.
+fn explore_with(
+    name: &str,
+    threads: usize,
+    posts_outside: usize,
+    posts_queued_before: usize,
+    outside: impl Fn(&Arc<Pool>) + Send + Sync + 'static,
+) {
     let schedules = std::sync::atomic::AtomicUsize::new(0);
     let schedules = std::sync::Arc::new(schedules);
     let counting = std::sync::Arc::clone(&schedules);
@@ -126,9 +162,7 @@ fn explore(name: &str, threads: usize, posts_outside: usize, posts_queued_before
                 loom::thread::spawn(move || pool.work(thread))
             })
             .collect();
-        for _ in 0..posts_outside {
-            pool.post();
-        }
+        outside(&pool);
         for worker in workers {
             worker.join().expect("a worker ends");
         }
@@ -146,4 +180,30 @@ fn loom_a_post_is_never_slept_through_by_a_lone_leader() {
 #[test]
 fn loom_a_post_is_never_slept_through_by_a_leader_and_a_follower() {
     explore("two threads, two posts", 2, 2, 0);
+}
+
+#[test]
+fn loom_a_post_after_a_thread_was_told_to_retire_is_never_slept_through() {
+    explore_with("retire, then a post", 2, 1, 0, |pool| {
+        pool.retire_sleepers();
+        pool.post();
+    });
+}
+
+#[test]
+fn loom_a_post_before_a_thread_is_told_to_retire_is_never_slept_through() {
+    explore_with("a post, then retire", 2, 1, 0, |pool| {
+        pool.post();
+        pool.retire_sleepers();
+    });
+}
+
+#[test]
+fn loom_a_thread_that_retires_beside_a_post_takes_no_wake_up_along() {
+    explore_with("a post beside a retirement", 2, 1, 0, |pool| {
+        let watching = Arc::clone(pool);
+        let watch = loom::thread::spawn(move || watching.retire_sleepers());
+        pool.post();
+        watch.join().expect("the watch ends");
+    });
 }

@@ -18,11 +18,15 @@ mod loom_hosts;
 #[cfg(all(test, loom))]
 mod loom_idle;
 #[cfg(not(loom))]
+mod pulse;
+#[cfg(not(loom))]
 mod role;
 #[cfg(not(loom))]
 mod run_queue;
 #[cfg(not(loom))]
 mod stall_watch;
+#[cfg(not(loom))]
+mod stalls;
 #[cfg(not(loom))]
 mod threads;
 #[cfg(not(loom))]
@@ -39,6 +43,6 @@ pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
 #[cfg(not(loom))]
 pub(crate) use run_queue::current_pool;
 #[cfg(not(loom))]
-pub(crate) use threads::ThreadRefused;
+pub(crate) use threads::{ThreadFigures, ThreadRefused};
 #[cfg(not(loom))]
 pub(crate) use waiter::Waiter;

@@ -1,10 +1,10 @@
 //! One pool: a reactor, run queues, threads. A pool without threads is driven by hand (`by_hand.rs`).
 
 use std::io;
+use std::time::Duration;
 
-use crate::event_loop::Reactor;
+use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::time::Clock;
 
 #[cfg(feature = "testing")]
@@ -14,6 +14,7 @@ use super::by_hand::OwnedBatons;
 use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
+use super::pulse::Pulses;
 use super::run_queue::{self, Pushed, RunQueue};
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
@@ -51,6 +52,10 @@ pub(crate) struct PoolOptions {
     pub(crate) threads: usize,
     /// The most threads, base and extra.
     pub(crate) thread_limit: usize,
+    /// Whether extra threads are added when every thread is stuck, instead of with each dispatcher that allows sync calls.
+    pub(crate) dynamic: bool,
+    /// How long an extra thread that nobody claims sleeps before it is retired.
+    pub(crate) idle_life: Duration,
     pub(crate) clock: Clock,
     pub(crate) simulated: bool,
 }
@@ -61,10 +66,7 @@ pub(crate) struct Pool {
     pub(super) queue: RunQueue,
     pub(super) idle: Idle,
     pub(super) hosts: Hosts,
-    /// For each thread, touched by itself only: whether it counts as searching.
-    pub(super) searching: Flags,
-    /// For each thread: how many turns it has begun.
-    pub(super) turns: Turns,
+    pub(super) pulses: Pulses,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
     pub(super) lanes: Lanes,
@@ -83,13 +85,12 @@ impl Pool {
         let by_hand = options.threads == 0;
         let pool = Arc::new(Pool {
             reactor,
-            queue: RunQueue::new(limit),
-            idle: Idle::new(limit),
+            queue: RunQueue::new(),
+            idle: Idle::new(),
             hosts: Hosts::new(options.threads),
-            searching: Flags::new(limit),
-            turns: Turns::new(limit),
-            watch: StallWatch::new(format!("{}-watch", options.name)),
-            threads: Threads::new(options.name.clone(), options.threads, limit),
+            pulses: Pulses::default(),
+            watch: StallWatch::new(format!("{}-watch", options.name), options.idle_life),
+            threads: Threads::new(options.name.clone(), options.threads, limit, options.dynamic),
             #[cfg(feature = "testing")]
             batons: OwnedBatons(Batons::new(&options.name)),
             lanes: Lanes::new(options.name, by_hand),
@@ -124,7 +125,8 @@ impl Pool {
         self.threads.base() == 0
     }
 
-    /// Makes a runnable run: at its host if it is pinned, else on this thread's own deque if it belongs to the pool, else through the injector.
+    /// Makes a runnable run: at its host if it is pinned, else on this thread's own deque if it belongs to the pool, else
+    /// through the injector.
     ///
     /// Nobody is woken for what this thread runs next itself: a wake-up costs more than most callbacks. If the callback
     /// that is running takes long, the stall watch wakes a thread for it.
@@ -152,14 +154,18 @@ impl Pool {
     }
 
     /// Hands what may block from a host to the other threads.
-    pub(super) fn keep_out(&self, task: Task) {
+    pub(super) fn keep_out(self: &Arc<Self>, task: Task) {
         self.hosts.push_kept_out(task);
         self.wake_no_host();
     }
 
-    fn wake_no_host(&self) {
+    fn wake_no_host(self: &Arc<Self>) {
         let wake = self.idle.wake_one_of(|thread| !self.hosts.is_host(thread));
         self.carry_out(wake);
+        if wake == Wake::Nobody && self.threads.is_dynamic() {
+            // Perhaps there is none, as no thread is reserved.
+            self.watch.arm(self);
+        }
     }
 
     fn is_host_current(&self) -> bool {
@@ -168,7 +174,7 @@ impl Pool {
     }
 
     /// Puts a runnable behind all others after its turn on this thread.
-    pub(super) fn schedule_again(&self, task: Task) {
+    pub(super) fn schedule_again(self: &Arc<Self>, task: Task) {
         match task.place() {
             // It is the calling thread, which looks there before it sleeps.
             Place::On(host) if !self.is_driven_by_hand() => {
@@ -184,7 +190,7 @@ impl Pool {
     }
 
     /// Chooses the base thread for one more pinned runnable; [`unpin`](Pool::unpin) gives it back.
-    pub(crate) fn pin(&self) -> ThreadIndex {
+    pub(crate) fn pin(self: &Arc<Self>) -> ThreadIndex {
         let host = self.hosts.pin();
         // Somebody may count on this thread to take what was kept out of others. Whoever does so later sees that it is a
         // host by now.
@@ -196,7 +202,7 @@ impl Pool {
     }
 
     /// Something that was pinned to `host` is gone.
-    pub(crate) fn unpin(&self, host: ThreadIndex) {
+    pub(crate) fn unpin(self: &Arc<Self>, host: ThreadIndex) {
         self.hosts.unpin(host);
         if !self.hosts.is_kept_out_empty() {
             self.wake_no_host();
@@ -212,7 +218,7 @@ impl Pool {
     }
 
     /// Like [`schedule`](Pool::schedule), for what should run beside the running callback: a sleeping thread is woken.
-    pub(crate) fn schedule_beside(&self, task: Task) {
+    pub(crate) fn schedule_beside(self: &Arc<Self>, task: Task) {
         self.queue.push(self.id(), task);
         self.notify();
     }
@@ -227,15 +233,29 @@ impl Pool {
         std::ptr::from_ref(self).addr()
     }
 
-    pub(super) fn notify(&self) {
+    pub(super) fn notify(self: &Arc<Self>) {
         let wake = self.idle.notify();
         self.carry_out(wake);
+        if wake == Wake::Nobody && self.threads.is_dynamic() {
+            // Perhaps every thread is in a callback that does not return.
+            self.watch.arm(self);
+        }
     }
 
     pub(super) fn carry_out(&self, wake: Wake) {
         if wake == Wake::Leader {
             self.reactor.wake();
         }
+    }
+
+    /// Takes what is due in the reactor; false when nothing is. On a thread that counts as none of the pool
+    /// everything is queued.
+    pub(super) fn take_events(&self) -> bool {
+        let Some(mut lead) = self.reactor.try_lead() else { return false };
+        let batch = lead.poll(PollMode::NonBlocking);
+        let any = !batch.is_empty();
+        batch.tell(lead).run();
+        any
     }
 
     /// Makes all threads stop once nothing is runnable. Idempotent; never blocks.
@@ -267,56 +287,31 @@ impl Pool {
         self.threads.reserve(self)
     }
 
-    /// Gives the thread of [`reserve_thread`](Pool::reserve_thread) back. It stays for the next one.
-    pub(crate) fn release_thread(&self) {
-        self.threads.release();
+    /// Gives the thread of [`reserve_thread`](Pool::reserve_thread) back. It stays a while for the next one.
+    pub(crate) fn release_thread(self: &Arc<Self>) {
+        if self.threads.release() {
+            self.watch.arm(self);
+        }
+    }
+
+    /// Retires whoever sleeps and is surplus: what the stall watch does after a while, which does not pass in a model.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn retire_sleepers(&self) {
+        self.threads.retire(self, &self.idle.sleeping_threads());
+    }
+
+    /// Whether all threads of a closed pool have ended, so that [`join`](Pool::join) would not wait.
+    pub(crate) fn has_ended(&self) -> bool {
+        #[cfg(feature = "testing")]
+        if !self.batons.0.have_ended() {
+            return false;
+        }
+        self.threads.have_ended() && self.lanes.have_ended() && self.watch.has_ended()
     }
 }
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pool").field("threads", &self.threads).finish_non_exhaustive()
-    }
-}
-
-/// A flag for each thread of a pool.
-#[derive(Debug)]
-pub(super) struct Flags(Box<[AtomicBool]>);
-
-impl Flags {
-    fn new(threads: usize) -> Self {
-        Flags((0..threads).map(|_| AtomicBool::new(false)).collect())
-    }
-
-    /// Sets a thread's own flag; the answer is what it was.
-    pub(super) fn replace(&self, thread: ThreadIndex, value: bool) -> bool {
-        let flag = &self.0[thread];
-        let before = flag.load(Ordering::Relaxed);
-        if before != value {
-            flag.store(value, Ordering::Relaxed);
-        }
-        before
-    }
-}
-
-/// How many turns each thread of a pool has begun: a number that stands still while something waits in the thread's
-/// deque tells of a long callback.
-#[derive(Debug)]
-pub(super) struct Turns(Box<[AtomicU32]>);
-
-impl Turns {
-    fn new(threads: usize) -> Self {
-        Turns((0..threads).map(|_| AtomicU32::new(0)).collect())
-    }
-
-    /// A thread begins a turn. Only itself writes its number.
-    pub(super) fn begin(&self, thread: ThreadIndex) {
-        let turns = &self.0[thread];
-        turns.store(turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// The numbers of all threads.
-    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().map(|turns| turns.load(Ordering::Relaxed))
     }
 }

@@ -62,14 +62,19 @@ pub(crate) struct RunQueue {
 }
 
 impl RunQueue {
-    pub(crate) fn new(threads: usize) -> Self {
-        RunQueue { injector: Injector::new(), stealers: RwLock::new((0..threads).map(|_| None).collect()) }
+    pub(crate) fn new() -> Self {
+        RunQueue { injector: Injector::new(), stealers: RwLock::new(Vec::new()) }
     }
 
     /// Makes the calling thread the thread `index` of pool `id`, with a deque of its own.
     pub(crate) fn enter(&self, id: usize, index: usize) {
         let worker = Worker::new_fifo();
-        self.stealers.write()[index] = Some(worker.stealer());
+        let mut stealers = self.stealers.write();
+        while stealers.len() <= index {
+            stealers.push(None);
+        }
+        stealers[index] = Some(worker.stealer());
+        drop(stealers);
         CURRENT_POOL.with(|current| current.set(id));
         CURRENT_INDEX.with(|current| current.set(index));
         OWN.with(|own| own.replace(Some(worker)));

@@ -13,6 +13,7 @@
 
 use super::hosts::Place;
 use super::idle::{SleepAs, ThreadIndex};
+use super::pulse::Pulse;
 use super::{Pool, Task, Turn};
 use crate::event_loop::PollMode;
 use crate::sync::Arc;
@@ -34,7 +35,8 @@ pub(crate) enum Role {
 /// The body of a pool thread.
 pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
     pool.queue.enter(pool.id(), index);
-    let mut worker = Worker { seat: Seat { pool: Arc::clone(pool), index }, turns: 0 };
+    let mut worker = Worker { seat: Seat::new(Arc::clone(pool), index), turns: 0 };
+    let mut retires = false;
     match role {
         #[cfg(not(shuttle))]
         Role::Base(seed) => {
@@ -45,14 +47,23 @@ pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
             if worker.make_turns() {
                 continue;
             }
-            if pool.threads.is_closed() {
+            if retires || pool.threads.is_closed() {
                 break;
             }
             worker.seat.sleep();
+            retires = pool.idle.is_retired(index);
+            // Who led may have got something of its own together with the news, and what was kept out of hosts may have
+            // come to the last thread that would look there: that is run first.
+            if retires && !pool.queue.has_own(index) && !pool.hosts.has_work_for(index) {
+                break;
+            }
         },
     }
-    Seat { pool: Arc::clone(pool), index }.stop_searching();
+    Seat::new(Arc::clone(pool), index).stop_searching();
     pool.queue.leave(index);
+    if retires {
+        pool.threads.ends(index);
+    }
 }
 
 /// A thread's place in its pool: how it searches and sleeps.
@@ -60,6 +71,7 @@ pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
 pub(super) struct Seat {
     pool: Arc<Pool>,
     index: ThreadIndex,
+    pulse: Arc<Pulse>,
 }
 
 /// A seat that makes turns.
@@ -73,6 +85,7 @@ impl Worker {
     /// Makes some turns; false when there is nothing to run, and then the thread counts as searching.
     fn make_turns(&mut self) -> bool {
         let pool = Arc::clone(&self.seat.pool);
+        self.seat.pulse.beat();
         for _ in 0..TURNS_PER_LOOK {
             self.turns = self.turns.wrapping_add(1);
             if self.turns.is_multiple_of(TURNS_PER_LOOK) {
@@ -84,7 +97,7 @@ impl Worker {
                 pool.keep_out(task);
                 continue;
             }
-            pool.turns.begin(self.seat.index);
+            self.seat.pulse.beat();
             let turn = Arc::clone(&task).run_turn();
             if may_block {
                 pool.hosts.end_blocking(self.seat.index);
@@ -99,7 +112,8 @@ impl Worker {
 
 impl Seat {
     pub(super) fn new(pool: Arc<Pool>, index: ThreadIndex) -> Self {
-        Seat { pool, index }
+        let pulse = pool.pulses.of(index);
+        Seat { pool, index, pulse }
     }
 
     fn next(&self, turn: u32) -> Option<Task> {
@@ -130,7 +144,7 @@ impl Seat {
     }
 
     fn start_searching(&self) {
-        if !self.pool.searching.replace(self.index, true) {
+        if !self.pulse.set_searching(true) {
             self.pool.idle.start_searching();
         }
     }
@@ -138,7 +152,7 @@ impl Seat {
     /// The thread becomes active. The last one that searched answers for what was posted meanwhile.
     fn stop_searching(&self) {
         let pool = &self.pool;
-        if pool.searching.replace(self.index, false) && pool.idle.stop_searching() && !pool.queue.is_empty() {
+        if self.pulse.set_searching(false) && pool.idle.stop_searching() && !pool.queue.is_empty() {
             pool.notify();
         }
     }

@@ -7,7 +7,7 @@ use super::dispatcher::{DispatcherInner, Options};
 use super::driver::DriverInner;
 use super::handle::{Dispatcher, driver_of_this_thread};
 use super::ids::DispatcherId;
-use crate::pool::ThreadRefused;
+use super::role_pools::Refused;
 use crate::status::Status;
 use crate::sync::Arc;
 
@@ -105,10 +105,13 @@ impl DispatcherBuilder {
     /// In the order in which they are looked for:
     /// - [`Status::InvalidArgs`]: the thread is inside no driver; use
     ///   [`Driver::new_dispatcher`](crate::Driver::new_dispatcher) there.
-    /// - [`Status::NotSupported`]: unsynchronized together with `allow_sync_calls`, or `no_thread_migration` together with
-    ///   either.
+    /// - [`Status::AccessDenied`]: allowed roles are enforced, and the owner may not use this one.
+    /// - [`Status::NotSupported`]: unsynchronized together with `allow_sync_calls`; `no_thread_migration` together with
+    ///   either; or `allow_sync_calls` for a role that has [`no_sync_calls`](crate::Role::set_no_sync_calls).
     /// - [`Status::BadState`]: the driver shuts down or has shut down.
-    /// - [`Status::NoResources`]: the thread limit of the role is reached, or the system has no thread left.
+    /// - [`Status::NoResources`]: the thread limit of the role is reached, or the system has no thread or descriptor left.
+    ///
+    /// What was refused leaves nothing behind: no pool, no thread, no count, and the observer is dropped uncalled.
     pub fn build(self) -> Result<Dispatcher, CreateError> {
         match driver_of_this_thread() {
             Some(owner) => self.build_for(&owner),
@@ -118,29 +121,28 @@ impl DispatcherBuilder {
 
     pub(crate) fn build_for(self, owner: &Arc<DriverInner>) -> Result<Dispatcher, CreateError> {
         let DispatcherBuilder { options, observer } = self;
-        if !options.synchronized && options.allow_sync_calls {
+        let runtime = owner.runtime();
+        let allow_sync_calls = options.allow_sync_calls;
+        if !owner.may_use_role(&options.scheduler_role) {
+            return Err(CreateError::new(CreateErrorKind::RoleNotAllowed(options.scheduler_role)));
+        }
+        if !options.synchronized && allow_sync_calls {
             return Err(CreateError::new(CreateErrorKind::UnsynchronizedSyncCalls));
         }
-        if options.no_thread_migration && (!options.synchronized || options.allow_sync_calls) {
+        if options.no_thread_migration && (!options.synchronized || allow_sync_calls) {
             return Err(CreateError::new(CreateErrorKind::PinnedWithOthers));
+        }
+        if allow_sync_calls && runtime.role_pools(|pools| pools.refuses_sync_calls(&options.scheduler_role)) {
+            return Err(CreateError::new(CreateErrorKind::RoleWithoutSyncCalls(options.scheduler_role)));
         }
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
         }
-        let pool = owner
-            .runtime()
-            .pool_of_role(&options.scheduler_role)
-            .map_err(|error| CreateError::new(CreateErrorKind::System(error)))?
-            .ok_or_else(|| CreateError::new(CreateErrorKind::ShuttingDown))?;
-        let allow_sync_calls = options.allow_sync_calls;
-        if allow_sync_calls {
-            pool.reserve_thread().map_err(|refused| {
-                CreateError::new(match refused {
-                    ThreadRefused::Limit(limit) => CreateErrorKind::ThreadLimit(limit),
-                    ThreadRefused::System(error) => CreateErrorKind::System(error),
-                })
-            })?;
-        }
+        let pool = match runtime.join_pool(&options.scheduler_role, allow_sync_calls) {
+            Ok(Some(pool)) => pool,
+            Ok(None) => return Err(CreateError::new(CreateErrorKind::ShuttingDown)),
+            Err(refused) => return Err(CreateError::of_role(refused, options.scheduler_role)),
+        };
         let pinned_to = options.no_thread_migration.then(|| pool.pin());
         let made = owner.add_dispatcher(|| {
             let id = DispatcherId::fresh();
@@ -149,12 +151,14 @@ impl DispatcherBuilder {
         match made {
             Ok(inner) => Ok(Dispatcher::new(inner)),
             Err(_) => {
+                // Its shutdown has begun meanwhile.
                 if allow_sync_calls {
                     pool.release_thread();
                 }
                 if let Some(host) = pinned_to {
                     pool.unpin(host);
                 }
+                runtime.leave_pool(&pool);
                 Err(CreateError::new(CreateErrorKind::ShuttingDown))
             }
         }
@@ -180,8 +184,10 @@ pub struct CreateError(Box<CreateErrorKind>);
 #[derive(Debug)]
 enum CreateErrorKind {
     NoDriver,
+    RoleNotAllowed(String),
     UnsynchronizedSyncCalls,
     PinnedWithOthers,
+    RoleWithoutSyncCalls(String),
     ShuttingDown,
     ThreadLimit(usize),
     System(std::io::Error),
@@ -192,11 +198,22 @@ impl CreateError {
         CreateError(Box::new(kind))
     }
 
+    fn of_role(refused: Refused, role: String) -> Self {
+        CreateError::new(match refused {
+            Refused::NoSyncCalls => CreateErrorKind::RoleWithoutSyncCalls(role),
+            Refused::Limit(limit) => CreateErrorKind::ThreadLimit(limit),
+            Refused::System(error) => CreateErrorKind::System(error),
+        })
+    }
+
     /// The condition as a status.
     pub fn status(&self) -> Status {
         match &*self.0 {
             CreateErrorKind::NoDriver => Status::InvalidArgs,
-            CreateErrorKind::UnsynchronizedSyncCalls | CreateErrorKind::PinnedWithOthers => Status::NotSupported,
+            CreateErrorKind::RoleNotAllowed(_) => Status::AccessDenied,
+            CreateErrorKind::UnsynchronizedSyncCalls
+            | CreateErrorKind::PinnedWithOthers
+            | CreateErrorKind::RoleWithoutSyncCalls(_) => Status::NotSupported,
             CreateErrorKind::ShuttingDown => Status::BadState,
             CreateErrorKind::ThreadLimit(_) => Status::NoResources,
             CreateErrorKind::System(error) => super::status_of_refusal(error),
@@ -217,6 +234,12 @@ impl fmt::Display for CreateError {
             CreateErrorKind::PinnedWithOthers => f.write_str(
                 "a dispatcher without thread migration is synchronized and allows no sync calls; leave those options out",
             ),
+            CreateErrorKind::RoleNotAllowed(role) => {
+                write!(f, "its driver may not use the scheduler role {role:?}; name it with `allow_scheduler_role`")
+            }
+            CreateErrorKind::RoleWithoutSyncCalls(role) => {
+                write!(f, "dispatchers of the scheduler role {role:?} must not allow sync calls; choose another role")
+            }
             CreateErrorKind::ShuttingDown => f.write_str("its driver shuts down or has shut down"),
             CreateErrorKind::ThreadLimit(limit) => {
                 write!(f, "its role may have {limit} threads and all are taken; raise the thread limit")

@@ -20,6 +20,7 @@ use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Task, ThreadIndex};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::time::Instant;
 
@@ -42,6 +43,8 @@ pub(crate) struct DispatcherInner {
     /// The base thread that everything of it runs on, if it is pinned.
     pinned_to: Option<ThreadIndex>,
     stop: OnceLock<Arc<StopState>>,
+    /// Whether callbacks may block: as it was made, until it is sealed. Written under the lock of `core`.
+    allows_sync_calls: AtomicBool,
     core: Mutex<Core>,
     /// Signalled under the lock, only if somebody waits (`idle.rs`).
     became_idle: Condvar,
@@ -60,6 +63,7 @@ impl DispatcherInner {
         pinned_to: Option<ThreadIndex>,
         observer: Option<ShutdownObserver>,
     ) -> Arc<Self> {
+        let allows_sync_calls = options.allow_sync_calls;
         Arc::new(DispatcherInner {
             id,
             options,
@@ -67,6 +71,7 @@ impl DispatcherInner {
             pool,
             pinned_to,
             stop: OnceLock::new(),
+            allows_sync_calls: AtomicBool::new(allows_sync_calls),
             core: Mutex::new(Core::new(observer)),
             became_idle: Condvar::new(),
         })
@@ -88,8 +93,16 @@ impl DispatcherInner {
         &self.pool
     }
 
+    /// Whether its callbacks may block, at this moment.
     pub(crate) fn allows_sync_calls(&self) -> bool {
-        self.options.allow_sync_calls
+        // A change is made by a callback of its own, so its own callbacks see it; a decision about it is made under the
+        // lock, under which it is changed.
+        self.allows_sync_calls.load(Ordering::Relaxed)
+    }
+
+    /// Ends the right of its callbacks to block; false if they had none. The thread is to be given back then.
+    pub(super) fn end_sync_calls(&self, _core: &mut Core) -> bool {
+        self.allows_sync_calls.swap(false, Ordering::Relaxed)
     }
 
     /// The base thread of its pool that everything of it runs on, if it is pinned.
@@ -304,7 +317,7 @@ impl DispatcherInner {
         }
         let target = Target {
             synchronized: self.options.synchronized,
-            allows_sync_calls: self.options.allow_sync_calls,
+            allows_sync_calls: self.allows_sync_calls(),
             busy: core.inside.callbacks > 0,
             queued: !core.queue.is_ready_empty(),
         };

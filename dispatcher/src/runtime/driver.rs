@@ -7,6 +7,7 @@
 //! - A dispatcher is in `dispatchers` from its creation until its shutdown observer has returned.
 //! - Once `phase` has left `Open`, no dispatcher is added, ever.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::builder::{CreateError, DispatcherBuilder};
@@ -42,6 +43,8 @@ struct Core {
     is_over: bool,
     /// Creations that were refused count nowhere; panics do.
     panics: u64,
+    /// The scheduler roles that it may use where that is enforced.
+    allowed_roles: BTreeSet<String>,
 }
 
 /// The first dispatcher that a driver ever had.
@@ -80,6 +83,7 @@ impl DriverInner {
             retired: Counters::default(),
             is_over: !open,
             panics: 0,
+            allowed_roles: BTreeSet::new(),
         };
         Arc::new(DriverInner { id: DriverId::fresh(), name, runtime, core: Mutex::new(core) })
     }
@@ -107,6 +111,11 @@ impl DriverInner {
     /// Whether its shutdown has not begun.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.core.lock().phase, Phase::Open)
+    }
+
+    /// Whether its dispatchers may have this scheduler role.
+    pub(crate) fn may_use_role(&self, role: &str) -> bool {
+        role.is_empty() || !self.runtime.enforces_allowed_roles() || self.core.lock().allowed_roles.contains(role)
     }
 
     /// Adds a dispatcher that `make` makes, unless the driver shuts down.
@@ -335,6 +344,13 @@ impl Driver {
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
         let _frame = call_stack::push_driver(&self.0);
         f()
+    }
+
+    /// Lets this driver create dispatchers of a scheduler role, in a runtime that
+    /// [enforces](crate::RuntimeBuilder::enforce_allowed_roles) it; no others are allowed there but those of the default
+    /// role. It is asked at each creation. Leave is not taken back.
+    pub fn allow_scheduler_role(&self, role: impl Into<String>) {
+        self.0.core.lock().allowed_roles.insert(role.into());
     }
 
     /// Creates a dispatcher of this driver, from any thread.

@@ -125,7 +125,7 @@ impl DispatcherDump {
             id: dispatcher.id().as_raw(),
             driver: dispatcher.owner().name().to_owned(),
             synchronized: options.synchronized,
-            allows_sync_calls: options.allow_sync_calls,
+            allows_sync_calls: dispatcher.allows_sync_calls(),
             state: core.state,
             counters: core.counters(),
             futures: core.futures.len(),

@@ -95,7 +95,8 @@ impl DispatcherHandle {
         self.0.options().synchronized
     }
 
-    /// Whether its callbacks may block.
+    /// Whether its callbacks may block; not any more once that is
+    /// [sealed](DispatcherHandle::seal_allow_sync_calls).
     pub fn allows_sync_calls(&self) -> bool {
         self.0.allows_sync_calls()
     }

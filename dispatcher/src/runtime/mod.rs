@@ -25,7 +25,10 @@ mod irq_state;
 pub(crate) mod live_futures;
 mod offload;
 mod panic;
+mod role_pools;
+mod roles;
 mod runtime_inner;
+mod seal;
 mod sequence_id;
 mod shutdown;
 #[cfg(all(test, shuttle))]
@@ -72,6 +75,7 @@ pub use irq_line::{Irq, IrqTrigger};
 pub use offload::{OffloadError, OffloadHandle};
 pub(crate) use panic::message_of;
 pub use panic::{PanicPolicy, PanicReport};
+pub use roles::Role;
 pub use sequence_id::{SequenceError, SequenceId};
 pub use state::DispatcherState;
 pub use stop_token::StopToken;
@@ -97,6 +101,9 @@ pub struct RuntimeBuilder {
     name: String,
     threads: Option<usize>,
     thread_limit: Option<usize>,
+    dynamic: bool,
+    retire_after: Duration,
+    enforce_allowed_roles: bool,
     batch: u32,
     inline_depth: u32,
     panic_policy: PanicPolicy,
@@ -105,6 +112,8 @@ pub struct RuntimeBuilder {
 
 /// How many threads a pool may have beyond its base threads unless the builder says otherwise.
 const EXTRA_THREADS: usize = 20;
+/// How long an extra thread that no dispatcher claims sleeps before it is retired, unless the builder says otherwise.
+const IDLE_LIFE: Duration = Duration::from_secs(10);
 
 impl RuntimeBuilder {
     /// A runtime with the defaults: as many threads as processors (at least 2), up to 20 more for dispatchers that
@@ -114,6 +123,9 @@ impl RuntimeBuilder {
             name: "fuchsine".to_owned(),
             threads: None,
             thread_limit: None,
+            dynamic: false,
+            retire_after: IDLE_LIFE,
+            enforce_allowed_roles: false,
             batch: 10,
             inline_depth: 16,
             panic_policy: PanicPolicy::default(),
@@ -133,9 +145,35 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The most threads of a pool, those added for dispatchers that allow sync calls included.
+    /// The most threads of a pool, those added for dispatchers that allow sync calls included. [`Role::set_thread_limit`]
+    /// changes it for one role.
     pub fn thread_limit(mut self, limit: usize) -> Self {
         self.thread_limit = Some(limit);
+        self
+    }
+
+    /// Threads are added when they are needed: a dispatcher that allows sync calls brings none along, but when every
+    /// thread of its pool has been inside of one turn for longer than 350 ms and something else could run, the pool adds
+    /// one, up to the limit. For drivers that allow sync calls but seldom block for long.
+    ///
+    /// The limit on the number of such dispatchers is the same in both modes. (Fuchsia: R45, R52; there somebody has to
+    /// call the scanner.)
+    pub fn dynamic_threads(mut self) -> Self {
+        self.dynamic = true;
+        self
+    }
+
+    /// How long an extra thread that no dispatcher claims any more stays idle before it ends; 10 seconds if not said.
+    /// It may take up to twice as long. [`Duration::MAX`]: it stays.
+    pub fn retire_threads_after(mut self, idle: Duration) -> Self {
+        self.retire_after = idle;
+        self
+    }
+
+    /// A driver may create dispatchers only of roles that [`Driver::allow_scheduler_role`] named to it, and of the
+    /// default role. (Fuchsia: R38; there only the first dispatcher of a role is checked.)
+    pub fn enforce_allowed_roles(mut self) -> Self {
+        self.enforce_allowed_roles = true;
         self
     }
 
@@ -201,6 +239,9 @@ impl RuntimeBuilder {
             name: self.name,
             threads,
             thread_limit,
+            dynamic: self.dynamic,
+            idle_life: self.retire_after,
+            enforce_allowed_roles: self.enforce_allowed_roles,
             batch: self.batch,
             inline_depth: self.inline_depth,
             panic_policy: self.panic_policy,
@@ -269,6 +310,11 @@ impl Runtime {
     /// The threads of the default role's pool: base threads plus those that were added.
     pub fn thread_count(&self) -> usize {
         self.inner().default_pool().threads().started()
+    }
+
+    /// A scheduler role, to look at its threads and to change its settings. Any name is a role; `""` is the default one.
+    pub fn role(&self, name: impl Into<String>) -> Role {
+        Role::new(Arc::clone(self.inner()), name.into())
     }
 
     /// The driver of this runtime that another thread (or this one) is inside of at this moment, innermost; `None` when

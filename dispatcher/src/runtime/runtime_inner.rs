@@ -2,11 +2,13 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use super::counters::Counters;
 use super::driver::DriverInner;
 use super::ids::DriverId;
 use super::panic::{PanicPolicy, PanicReport, message_of};
+use super::role_pools::{Refused, RolePools};
 use crate::pool::{Pool, PoolOptions};
 use crate::sync::{Arc, Condvar, Mutex, Wakeup, Weak};
 use crate::time::{Clock, Instant};
@@ -19,6 +21,12 @@ pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) threads: usize,
     pub(crate) thread_limit: usize,
+    /// Whether threads are added when all are stuck, instead of with dispatchers that allow sync calls.
+    pub(crate) dynamic: bool,
+    /// How long a surplus thread sleeps before it is retired.
+    pub(crate) idle_life: Duration,
+    /// Whether a driver needs leave for each role but the default one.
+    pub(crate) enforce_allowed_roles: bool,
     pub(crate) batch: u32,
     pub(crate) inline_depth: u32,
     pub(crate) panic_policy: PanicPolicy,
@@ -29,8 +37,7 @@ pub(crate) struct Settings {
 }
 
 struct Core {
-    /// Role pools in the order of their creation; the first is the default role's.
-    pools: Vec<(String, Arc<Pool>)>,
+    pools: RolePools,
     drivers: Vec<Weak<DriverInner>>,
     /// The numbers of drivers that are gone.
     retired: Counters,
@@ -56,11 +63,12 @@ pub(crate) struct RuntimeInner {
 
 impl RuntimeInner {
     pub(crate) fn start(mut settings: Settings) -> io::Result<Arc<Self>> {
-        let default_pool = Pool::start(Self::pool_options(&settings, ""))?;
+        let pools = RolePools::start(Self::pool_options(&settings))?;
+        let default_pool = pools.open().next().map(Arc::clone).ok_or(io::ErrorKind::NotFound)?;
         #[cfg(feature = "testing")]
         let sim_net = settings.simulated.then(crate::sys::sim::Net::new);
         let core = Core {
-            pools: vec![(String::new(), Arc::clone(&default_pool))],
+            pools,
             drivers: Vec::new(),
             retired: Counters::default(),
             panic_observers: std::mem::take(&mut settings.panic_observers),
@@ -79,12 +87,13 @@ impl RuntimeInner {
         }))
     }
 
-    fn pool_options(settings: &Settings, role: &str) -> PoolOptions {
-        let name = if role.is_empty() { settings.name.clone() } else { format!("{}:{role}", settings.name) };
+    fn pool_options(settings: &Settings) -> PoolOptions {
         PoolOptions {
-            name,
+            name: settings.name.clone(),
             threads: settings.threads,
             thread_limit: settings.thread_limit,
+            dynamic: settings.dynamic,
+            idle_life: settings.idle_life,
             clock: settings.clock.clone(),
             simulated: settings.simulated,
         }
@@ -110,31 +119,36 @@ impl RuntimeInner {
         &self.default_pool
     }
 
-    /// The pool of a role, started when it is first asked for. `None` when the runtime shuts down: a pool that started
-    /// then would be closed by nobody.
-    pub(crate) fn pool_of_role(&self, role: &str) -> io::Result<Option<Arc<Pool>>> {
+    /// Whether a driver needs leave for each role but the default one.
+    pub(crate) fn enforces_allowed_roles(&self) -> bool {
+        self.settings.enforce_allowed_roles
+    }
+
+    /// Lets a dispatcher join the pool of its role, which is started if it is the first one; if it may block, a thread
+    /// is reserved for it. [`leave_pool`](RuntimeInner::leave_pool) undoes it. `None` when the runtime shuts down: a pool
+    /// that started then would be closed by nobody.
+    pub(crate) fn join_pool(&self, role: &str, allow_sync_calls: bool) -> Result<Option<Arc<Pool>>, Refused> {
         let mut core = self.core.lock();
         if core.closing {
             return Ok(None);
         }
-        if let Some((_, pool)) = core.pools.iter().find(|(name, _)| name == role) {
-            return Ok(Some(Arc::clone(pool)));
-        }
-        let pool = Pool::start(Self::pool_options(&self.settings, role))?;
-        core.pools.push((role.to_owned(), Arc::clone(&pool)));
-        Ok(Some(pool))
+        let joined = core.pools.admit(role, allow_sync_calls).map(Some);
+        let ended = core.pools.take_ended();
+        drop(core);
+        join_all(ended);
+        joined
     }
 
     /// How many pools there are.
     #[cfg(feature = "testing")]
     pub(crate) fn pool_count(&self) -> usize {
-        self.core.lock().pools.len()
+        self.core.lock().pools.open().count()
     }
 
     /// One of the pools, in the order of their creation.
     #[cfg(feature = "testing")]
     pub(crate) fn pool(&self, nth: usize) -> Option<Arc<Pool>> {
-        self.core.lock().pools.get(nth).map(|(_, pool)| Arc::clone(pool))
+        self.core.lock().pools.open().nth(nth).map(Arc::clone)
     }
 
     /// Whether every driver has shut down after the shutdown of the runtime began.
@@ -143,9 +157,28 @@ impl RuntimeInner {
         self.core.lock().closed
     }
 
-    /// All pools.
+    /// A dispatcher is gone from its pool. With the last one the pool of its role ends.
+    pub(crate) fn leave_pool(&self, pool: &Arc<Pool>) {
+        let mut core = self.core.lock();
+        core.pools.leave(pool);
+        let ended = core.pools.take_ended();
+        drop(core);
+        join_all(ended);
+    }
+
+    /// Asks or changes something about the pools and the settings of their roles.
+    pub(crate) fn role_pools<R>(&self, f: impl FnOnce(&mut RolePools) -> R) -> R {
+        f(&mut self.core.lock().pools)
+    }
+
+    /// The pools that take dispatchers, the default role's first.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
-        self.core.lock().pools.iter().map(|(_, pool)| Arc::clone(pool)).collect()
+        self.core.lock().pools.open().map(Arc::clone).collect()
+    }
+
+    /// All pools that may have threads, those that are about to end included.
+    pub(crate) fn all_pools(&self) -> Vec<Arc<Pool>> {
+        self.core.lock().pools.all().map(Arc::clone).collect()
     }
 
     /// Adds a driver. One that is made while the runtime shuts down is shut down from the start.
@@ -219,7 +252,7 @@ impl RuntimeInner {
 
     /// Whether the calling thread belongs to one of the pools, workers of lanes included, or runs a callback there.
     pub(crate) fn is_own_thread(&self) -> bool {
-        self.pools().iter().any(|pool| pool.is_current() || pool.lanes().is_current())
+        self.all_pools().iter().any(|pool| pool.is_current() || pool.lanes().is_current())
     }
 
     /// A dispatcher is gone, or the observers of a driver have returned.
@@ -258,9 +291,7 @@ impl RuntimeInner {
         let mut core = self.core.lock();
         if !core.closed {
             core.closed = true;
-            for (_, pool) in &core.pools {
-                pool.close();
-            }
+            core.pools.close();
             self.changed.notify_all();
             // Nothing is left that could panic. Observers often hold the runtime, which would hold itself by them.
             let observers = std::mem::take(&mut core.panic_observers);
@@ -286,10 +317,15 @@ impl RuntimeInner {
     /// Waits for the threads of a runtime whose drivers have shut down.
     pub(crate) fn join(&self) {
         let _joining = self.joining.lock();
-        for pool in self.pools() {
+        for pool in self.all_pools() {
             pool.join();
         }
     }
+}
+
+/// Joins pools whose threads have ended.
+fn join_all(ended: Vec<Arc<Pool>>) {
+    ended.iter().for_each(|pool| pool.join());
 }
 
 impl std::fmt::Debug for RuntimeInner {

@@ -77,12 +77,7 @@ impl DispatcherInner {
         core.state.observer_returned();
         self.tell_if_idle(&core);
         drop(core);
-        if self.allows_sync_calls() {
-            self.pool().release_thread();
-        }
-        if let Some(host) = self.pinned_to() {
-            self.pool().unpin(host);
-        }
+        self.give_back();
         self.owner().dispatcher_is_gone(self);
         Turn::Done
     }

@@ -265,6 +265,29 @@ fn shuttle_reserved_threads_are_given_back_whatever_races() {
     });
 }
 
+/// A thread retires beside posts and the next reservation: everything runs, and no thread is left behind.
+#[test]
+fn shuttle_a_thread_that_retires_takes_nothing_along() {
+    explore(|| {
+        let (runtime, driver, dispatcher, seen) = set_up(1);
+        let pool = Arc::clone(runtime.inner().default_pool());
+        drop(driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("there is room"));
+        let watched = Arc::clone(&pool);
+        let watch = thread::spawn("watch", move || (0..2).for_each(|_| watched.retire_sleepers())).expect("a thread");
+        for name in ["one", "two"] {
+            let visited = Arc::clone(&seen);
+            dispatcher.post_task(move |outcome| visited.visit(name, outcome)).expect("it runs");
+        }
+        let next = driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("there is room");
+        watch.join().expect("it ends");
+        let figures = pool.threads().figures();
+        assert!(figures.extra >= figures.reserved, "{figures:?}");
+        assert_eq!(figures.added, figures.extra as u64 + figures.retired, "{figures:?}");
+        drop(next);
+        conclude(&runtime, &seen, &["one", "two"]);
+    });
+}
+
 /// Posts two tasks, the first of which blocks until the second has run. A thread that takes the first, and could take the
 /// second only afterwards, has to see to it that another one gets up. The stall watch helps nobody here, as no time passes
 /// in a model.

@@ -1,0 +1,56 @@
+//! What a pool keeps of each of its threads: whether it searches, and its *pulse*, a number that moves while the thread
+//! does. A pulse that stands still while something waits tells of a long callback.
+//!
+//! The list grows with the highest number that a thread ever had. A thread that ends leaves its entry to the next one of
+//! its number.
+
+use super::idle::ThreadIndex;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Arc, RwLock};
+
+/// What is kept of one thread. Only the thread itself writes it, and whoever starts it before it runs.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    searching: AtomicBool,
+    beats: AtomicU32,
+}
+
+impl Pulse {
+    /// Notes whether the thread searches; the answer is whether it did.
+    pub(super) fn set_searching(&self, value: bool) -> bool {
+        let before = self.searching.load(Ordering::Relaxed);
+        if before != value {
+            self.searching.store(value, Ordering::Relaxed);
+        }
+        before
+    }
+
+    /// The thread begins something: a turn, or another round of looking for one.
+    pub(super) fn beat(&self) {
+        self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(super) fn beats(&self) -> u32 {
+        self.beats.load(Ordering::Relaxed)
+    }
+}
+
+/// The pulses of all threads of a pool, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Pulses(RwLock<Vec<Arc<Pulse>>>);
+
+impl Pulses {
+    /// The entry of thread `index`, made if there is none.
+    pub(super) fn of(&self, index: ThreadIndex) -> Arc<Pulse> {
+        let mut pulses = self.0.write();
+        while pulses.len() <= index {
+            pulses.push(Arc::new(Pulse::default()));
+        }
+        Arc::clone(&pulses[index])
+    }
+
+    /// How often each thread has beaten.
+    pub(super) fn beats(&self) -> Vec<u32> {
+        self.0.read().iter().map(|pulse| pulse.beats()).collect()
+    }
+}
