@@ -22,14 +22,15 @@ mod time;
 
 #[cfg(not(loom))]
 pub use channel::{
-    Arena, Buffer, CallError, Channel, Handle, Limits, Message, ReadError, Refused, Token, Txid, Value, WriteError,
+    Arena, Buffer, CallError, Channel, Client, Handle, Incoming, Limits, Message, Protocol, ReadError, ReceiveError,
+    Refused, Responder, Server, Token, Txid, Value, WriteError,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use event_loop::{Lane, WaitError, WaitRefused, Waitable};
 #[cfg(not(loom))]
 pub use executor::{
     BoundCall, Call, ChannelRead, DispatcherBound, Elapsed, JoinError, JoinHandle, Sleep, SpawnError, TaskScope,
-    Timeout, Writable, sleep, sleep_until, timeout,
+    Timeout, TypedCall, Writable, sleep, sleep_until, timeout,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use executor::{Ready, ready};

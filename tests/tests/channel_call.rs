@@ -152,6 +152,47 @@ fn a_call_is_refused_on_a_dispatcher_that_may_not_block() {
     });
 }
 
+/// Shows CH-R46.
+#[test]
+fn a_blocked_call_in_the_foreground_lets_the_others_have_their_turns() {
+    in_the_foreground(|world| {
+        let (server, home) = (plain(world, "server"), on(world, "home", DispatcherBuilder::new().allow_sync_calls()));
+        let (client, far) = Channel::pair();
+        let far = Arc::new(far);
+        serve(Arc::clone(&far), server.handle());
+        let client = Arc::new(client);
+        let refused = client.call(bytes(1), Instant::INFINITE).expect_err("this thread turns the crank");
+        assert_eq!(refused.status(), Status::BadState);
+        assert!(refused.to_string().contains("run_until_stalled"), "{refused}");
+        let own = Arc::clone(&client);
+        let reply = world.run_on(&home, move || value(&own.call(bytes(7), Instant::INFINITE).expect("answered")));
+        assert_eq!(reply, 8);
+        // The deadline is one of the virtual clock.
+        drop(far.cancel_read());
+        let soon = world.runtime().now() + Duration::from_millis(7);
+        let log = Log::new();
+        let (own, entry) = (Arc::clone(&client), log.clone());
+        home.post_task(move |_| {
+            entry.add(format!("{:?}", own.call(bytes(1), soon).map_err(|it| it.status()).map(drop)))
+        })
+        .expect("it runs");
+        world.wait_until("the deadline", || !log.is_empty());
+        assert_eq!(log.take(), ["Err(TimedOut)"]);
+        assert_eq!(world.runtime().now(), soon);
+        let (own, entry) = (Arc::clone(&client), log.clone());
+        home.post_task(move |_| {
+            let outcome = own.call(bytes(1), Instant::INFINITE);
+            entry.add(format!("{:?}", outcome.map_err(|it| it.status()).map(drop)));
+        })
+        .expect("it runs");
+        world.settle();
+        assert!(log.is_empty(), "nothing is left that could move");
+        drop(far);
+        world.settle();
+        assert_eq!(log.take(), ["Err(PeerClosed)"]);
+    });
+}
+
 /// Shows CT-31, CH-R49.
 #[test]
 fn a_deadline_in_the_past_sends_the_request_and_times_out() {

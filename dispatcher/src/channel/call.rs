@@ -41,13 +41,28 @@ impl Drop for InFlight {
     }
 }
 
-/// A user's handler as a callback.
-struct CallFn<F> {
-    call: InFlight,
-    handler: F,
+/// What is told the outcome of a call, once.
+pub(super) trait HearReply: Send + 'static {
+    /// The reply, or why there is none.
+    fn hear(self, outcome: Result<Message, Status>);
 }
 
-impl<F: FnOnce(Result<Message, Status>) + Send + 'static> Invoke for CallFn<F> {
+/// A user's handler, told as it is.
+struct AsItIs<F>(F);
+
+impl<F: FnOnce(Result<Message, Status>) + Send + 'static> HearReply for AsItIs<F> {
+    fn hear(self, outcome: Result<Message, Status>) {
+        (self.0)(outcome);
+    }
+}
+
+/// A handler as a callback.
+struct CallFn<H> {
+    call: InFlight,
+    handler: H,
+}
+
+impl<H: HearReply> Invoke for CallFn<H> {
     fn invoke(self, outcome: Outcome) {
         let CallFn { call, handler } = self;
         let left = call.pair.end_call(call.side, call.number);
@@ -59,7 +74,7 @@ impl<F: FnOnce(Result<Message, Status>) + Send + 'static> Invoke for CallFn<F> {
             (Outcome::Failed(status), _) => Err(status),
             (Outcome::Canceled, _) => Err(Status::Canceled),
         };
-        handler(result);
+        handler.hear(result);
     }
 }
 
@@ -161,6 +176,19 @@ impl Channel {
     where
         F: FnOnce(Result<Message, Status>) + Send + 'static,
     {
+        let begun = self.begin_call_as(dispatcher, request, deadline, AsItIs(handler));
+        begun.map_err(|refused| refused.map(|(request, AsItIs(handler))| (request, handler)))
+    }
+
+    /// [`begin_call`](Channel::begin_call) with whatever hears the reply.
+    #[track_caller]
+    pub(super) fn begin_call_as<H: HearReply>(
+        &self,
+        dispatcher: &DispatcherHandle,
+        request: Message,
+        deadline: Instant,
+        handler: H,
+    ) -> Result<TaskHandle, Refused<(Message, H)>> {
         let location = Location::caller();
         let inner = dispatcher.inner();
         let mut handler = Some(handler);

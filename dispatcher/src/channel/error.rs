@@ -73,6 +73,10 @@ pub struct Refused<F> {
 }
 
 impl<F> Refused<F> {
+    pub(crate) fn map<G>(self, f: impl FnOnce(F) -> G) -> Refused<G> {
+        Refused { what: self.what, status: self.status, refused: f(self.refused) }
+    }
+
     pub(crate) fn new(what: &'static str, status: Status, refused: F) -> Self {
         Refused { what, status, refused }
     }
@@ -123,13 +127,13 @@ impl<F> From<Refused<F>> for Status {
 }
 
 /// A call has no reply.
-pub struct CallError {
+pub struct CallError<M = Message> {
     status: Status,
-    unsent: Option<Message>,
+    unsent: Option<M>,
 }
 
-impl CallError {
-    pub(crate) fn unsent(status: Status, request: Message) -> Self {
+impl<M> CallError<M> {
+    pub(crate) fn unsent(status: Status, request: M) -> Self {
         CallError { status, unsent: Some(request) }
     }
 
@@ -144,8 +148,12 @@ impl CallError {
         self.status
     }
 
+    pub(crate) fn map<N>(self, f: impl FnOnce(M) -> N) -> CallError<N> {
+        CallError { status: self.status, unsent: self.unsent.map(f) }
+    }
+
     /// The request, if it was not sent.
-    pub fn into_request(self) -> Option<Message> {
+    pub fn into_request(self) -> Option<M> {
         self.unsent
     }
 
@@ -155,13 +163,13 @@ impl CallError {
     }
 }
 
-impl fmt::Debug for CallError {
+impl<M> fmt::Debug for CallError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallError").field("status", &self.status).field("sent", &self.unsent.is_none()).finish()
     }
 }
 
-impl fmt::Display for CallError {
+impl<M> fmt::Display for CallError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.status, &self.unsent) {
             (Status::TimedOut, _) => "no reply came before the deadline",
@@ -180,10 +188,10 @@ impl fmt::Display for CallError {
     }
 }
 
-impl std::error::Error for CallError {}
+impl<M> std::error::Error for CallError<M> {}
 
-impl From<CallError> for Status {
-    fn from(error: CallError) -> Status {
+impl<M> From<CallError<M>> for Status {
+    fn from(error: CallError<M>) -> Status {
         error.status
     }
 }

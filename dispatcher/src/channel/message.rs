@@ -1,6 +1,5 @@
 //! Messages: bytes in an arena, which move and are never copied, and handles.
 
-use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
@@ -9,7 +8,7 @@ use super::channel::Channel;
 use super::pair::Queued;
 use super::teardown;
 use super::txid::Txid;
-use crate::sync::Mutex;
+use super::value::Value;
 
 /// The least room of an arena that is made for one message, so that a short reply fits beside it.
 const LEAST_ROOM: usize = 256;
@@ -222,7 +221,7 @@ impl Handle {
     /// # Ok::<(), Status>(())
     /// ```
     pub fn value<T: Send + 'static>(value: T) -> Self {
-        Handle::Value(Value { inner: Mutex::new(Box::new(value)) })
+        Handle::Value(Value::new(value))
     }
 
     /// The endpoint.
@@ -250,7 +249,7 @@ impl Handle {
     /// The value.
     ///
     /// # Errors
-    /// The handle, when it is something else, or a value of another type.
+    /// The handle, when it is something else, or a value of another type or of another image.
     pub fn into_value<T: Send + 'static>(self) -> Result<T, Handle> {
         match self {
             Handle::Value(value) => value.downcast().map_err(Handle::Value),
@@ -268,51 +267,5 @@ impl From<Channel> for Handle {
 impl From<OwnedFd> for Handle {
     fn from(fd: OwnedFd) -> Self {
         Handle::Fd(fd)
-    }
-}
-
-/// A value in a message, its type erased.
-pub struct Value {
-    /// The lock is never taken by two: it makes a `Send` value shareable, so that a message may be borrowed on any
-    /// thread.
-    inner: Mutex<Box<dyn Carried>>,
-}
-
-/// Any `Send` value that can tell what it is.
-trait Carried: Any + Send {
-    fn type_name(&self) -> &'static str;
-}
-
-impl<T: Any + Send> Carried for T {
-    fn type_name(&self) -> &'static str {
-        std::any::type_name::<T>()
-    }
-}
-
-impl Value {
-    /// The value as what it was.
-    ///
-    /// # Errors
-    /// `self`, when it is of another type.
-    pub fn downcast<T: Send + 'static>(self) -> Result<T, Value> {
-        let inner = self.inner.into_inner();
-        let is_it = (&*inner as &dyn Any).is::<T>();
-        let any: Box<dyn Any> = if is_it { inner } else { return Err(Value { inner: Mutex::new(inner) }) };
-        match any.downcast::<T>() {
-            Ok(value) => Ok(*value),
-            Err(_) => unreachable!("the type was compared a moment ago"),
-        }
-    }
-
-    /// The name of its type, for people.
-    pub fn type_name(&self) -> &'static str {
-        // The box's own type would implement the trait as well: ask what is inside.
-        (**self.inner.lock()).type_name()
-    }
-}
-
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Value").field(&self.type_name()).finish()
     }
 }

@@ -6,10 +6,11 @@
 //! | file | noun |
 //! |---|---|
 //! | `arena` | memory for messages |
-//! | `message` | what travels, and the handles that travel with it |
+//! | `message`, `value` | what travels, and the handles that travel with it; any value as one of them |
 //! | `pair`, `slot`, `calls` | the state machine of the two ends; what an end waits for; its calls |
 //! | `channel`, `registration`, `channel_read`, `writable` | an end; what is registered on it: reads, waits for room |
 //! | `call`, `txid` | requests and their replies; what ties one to the other |
+//! | `typed` | clients and servers that exchange Rust values |
 //! | `token` | the rendezvous of two drivers |
 //! | `teardown` | the destruction of what nobody read |
 //! | `limits`, `error` | how much may wait; what comes back |
@@ -56,6 +57,10 @@ mod token;
 #[cfg(not(loom))]
 mod txid;
 #[cfg(not(loom))]
+pub(crate) mod typed;
+#[cfg(not(loom))]
+mod value;
+#[cfg(not(loom))]
 mod writable;
 
 #[cfg(not(loom))]
@@ -66,9 +71,13 @@ pub use channel::Channel;
 pub use error::{CallError, Refused, WriteError};
 pub use limits::Limits;
 #[cfg(not(loom))]
-pub use message::{Handle, Message, Value};
+pub use message::{Handle, Message};
 pub use pair::ReadError;
 #[cfg(not(loom))]
 pub use token::Token;
 #[cfg(not(loom))]
 pub use txid::Txid;
+#[cfg(not(loom))]
+pub use typed::{Client, Incoming, Protocol, ReceiveError, Responder, Server};
+#[cfg(not(loom))]
+pub use value::Value;

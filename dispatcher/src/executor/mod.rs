@@ -18,6 +18,7 @@ mod sleep;
 mod spawn;
 mod task_scope;
 mod told;
+mod typed;
 mod writable;
 
 pub use bound_call::BoundCall;
@@ -30,4 +31,5 @@ pub use ready::{Ready, ready};
 pub use sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout};
 pub use spawn::SpawnError;
 pub use task_scope::TaskScope;
+pub use typed::TypedCall;
 pub use writable::Writable;
