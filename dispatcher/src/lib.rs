@@ -40,11 +40,11 @@ pub use runtime::{
     DispatcherId, DispatcherState, Driver, DriverDump, DriverId, IrqEvent, IrqHandle, Kind, OffloadError,
     OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, Role, RunningDump, Runtime,
     RuntimeBuilder, RuntimeDump, RuntimeError, SequenceError, SequenceId, ShutdownDriverError, ShutdownError,
-    StopToken, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError, WeakDispatcher, blocking,
-    current, current_driver,
+    StopToken, SuspendError, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError, WeakDispatcher,
+    blocking, current, current_driver,
 };
 #[cfg(not(any(loom, shuttle)))]
-pub use runtime::{Irq, IrqTrigger, WaitHandle};
+pub use runtime::{Irq, IrqTrigger, WaitHandle, WakeSource, WakeVector, WakeVectorError};
 pub use status::{Canceled, Status};
 pub use sys::{Interest, Readiness};
 pub use time::Instant;

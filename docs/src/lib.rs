@@ -19,6 +19,7 @@ pages! {
     concepts_dispatchers: "concepts/dispatchers.md",
     concepts_threads: "concepts/threads.md",
     concepts_irqs: "concepts/irqs.md",
+    concepts_suspend: "concepts/suspend.md",
     concepts_shutdown: "concepts/shutdown.md",
     concepts_channels: "concepts/channels.md",
     concepts_futures: "concepts/futures.md",

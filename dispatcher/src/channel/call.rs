@@ -190,7 +190,7 @@ impl Channel {
         handler: H,
     ) -> Result<TaskHandle, Refused<(Message, H)>> {
         let location = Location::caller();
-        let inner = dispatcher.inner();
+        let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         let mut accepted_as = None;
         let begun = match self.check_handles(request.handles()) {
@@ -200,7 +200,7 @@ impl Channel {
                     let call = InFlight { pair: Arc::clone(&self.pair), side: self.side, number };
                     Callback::new(CallFn { call, handler: handler.take().expect("an accepted handler is made once") })
                 };
-                let id = inner.accept_armed(Stage::Reading, Kind::Call, deadline, location, make).ok()?;
+                let id = inner.accept_armed(Stage::Reading, Kind::Call, flavour, deadline, location, make).ok()?;
                 *request = std::mem::take(request).in_reply_to(Txid::new(self.id, number));
                 accepted_as = Some(id);
                 Some(Caller::Callback(Registered { dispatcher: Arc::clone(inner), id }))

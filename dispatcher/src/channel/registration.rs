@@ -112,7 +112,7 @@ impl Channel {
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
-        let inner = dispatcher.inner();
+        let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let kind = match wanted {
             Wanted::Message => Kind::Read,
             Wanted::Room => Kind::Writable,
@@ -125,9 +125,9 @@ impl Channel {
                 Callback::new(WaitFn { pair: Arc::clone(&self.pair), place, handler })
             };
             let accepted = if is_ready {
-                inner.accept_ready(kind, location, make)
+                inner.accept_ready(kind, flavour, location, make)
             } else {
-                inner.accept_armed(Stage::Reading, kind, Instant::INFINITE, location, make)
+                inner.accept_armed(Stage::Reading, kind, flavour, Instant::INFINITE, location, make)
             };
             let id = accepted.ok()?;
             Some(Registered { dispatcher: Arc::clone(inner), id })

@@ -140,7 +140,7 @@ impl Token {
         F: FnOnce(Result<Channel, Status>) + Send + 'static,
     {
         let location = Location::caller();
-        let inner = dispatcher.inner();
+        let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         let (shared, side) = self.take();
         let mut meeting = shared.meeting.lock();
@@ -149,8 +149,8 @@ impl Token {
             Callback::new(TokenFn { registration, handler: handler.take().expect("an accepted handler is made once") })
         };
         let accepted = match &*meeting {
-            Meeting::Open => inner.accept_armed(Stage::Token, Kind::Token, Instant::INFINITE, location, make),
-            Meeting::Transferred(_) => inner.accept_ready(Kind::Token, location, make),
+            Meeting::Open => inner.accept_armed(Stage::Token, Kind::Token, flavour, Instant::INFINITE, location, make),
+            Meeting::Transferred(_) => inner.accept_ready(Kind::Token, flavour, location, make),
             taken => {
                 let status = taken.refuses();
                 drop(meeting);

@@ -16,9 +16,16 @@ pub(crate) use crate::sys::{Interest, Readiness};
 pub trait Waitable: sealed::Sealed {
     #[doc(hidden)]
     fn as_source(&self) -> Source<'_>;
+
+    /// What it is known by as long as the process lives, if it is known at all. A descriptor by itself is not: its number
+    /// is given again to somebody else.
+    #[doc(hidden)]
+    fn identity(&self) -> Option<u64> {
+        None
+    }
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
     impl<T: std::os::fd::AsFd + ?Sized> Sealed for T {}
     impl Sealed for crate::sys::sim::Stream {}
@@ -36,17 +43,29 @@ impl Waitable for sim::Stream {
     fn as_source(&self) -> Source<'_> {
         Source::Sim(self.object().clone())
     }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.object().id() << 1 | 1)
+    }
 }
 
 impl Waitable for sim::Listener {
     fn as_source(&self) -> Source<'_> {
         Source::Sim(self.object().clone())
     }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.object().id() << 1 | 1)
+    }
 }
 
 impl Waitable for sim::Event {
     fn as_source(&self) -> Source<'_> {
         Source::Sim(self.object().clone())
+    }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.object().id() << 1 | 1)
     }
 }
 

@@ -7,7 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use super::told::Told;
 use crate::event_loop::{Source, Waitable};
-use crate::runtime::{WaitHandle, current};
+use crate::runtime::flavour::SourceIdentity;
+use crate::runtime::{WaitHandle, current_as_running};
 use crate::status::Status;
 use crate::sys::{Interest, Readiness};
 
@@ -18,6 +19,7 @@ use crate::sys::{Interest, Readiness};
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Ready<'a> {
     source: Source<'a>,
+    identity: Option<SourceIdentity>,
     interest: Interest,
     armed: Option<(Told<Result<Readiness, Status>>, WaitHandle)>,
 }
@@ -29,16 +31,17 @@ pub struct Ready<'a> {
 /// dispatcher or on one that shuts down; [`Status::NotSupported`] when the source cannot be polled, for which
 /// [`offload`](crate::DispatcherHandle::offload) is the way.
 pub fn ready(source: &impl Waitable, interest: Interest) -> Ready<'_> {
-    Ready { source: source.as_source(), interest, armed: None }
+    let identity = source.identity().and_then(SourceIdentity::from_bits);
+    Ready { source: source.as_source(), identity, interest, armed: None }
 }
 
 impl Ready<'_> {
     fn arm(&mut self, waker: &Waker) -> Result<(), Status> {
-        let dispatcher = current().ok_or(Status::BadState)?;
+        let dispatcher = current_as_running().ok_or(Status::BadState)?;
         let told = Told::new(waker);
         let telling = told.clone();
-        let wait =
-            dispatcher.begin_wait_on(self.source.clone(), self.interest, move |outcome| telling.tell(outcome))?;
+        let wait = dispatcher
+            .begin_wait_on(self.source.clone(), self.identity, self.interest, move |outcome| telling.tell(outcome))?;
         self.armed = Some((told, wait));
         Ok(())
     }

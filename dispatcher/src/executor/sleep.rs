@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::told::Told;
-use crate::runtime::{TaskHandle, current};
+use crate::runtime::{TaskHandle, current, current_as_running};
 use crate::status::{Canceled, Status};
 use crate::time::Instant;
 
@@ -51,7 +51,7 @@ impl Sleep {
     }
 
     fn arm(&mut self, waker: &Waker) -> Result<(), Status> {
-        let dispatcher = current().ok_or(Status::BadState)?;
+        let dispatcher = current_as_running().ok_or(Status::BadState)?;
         let deadline = match self.when {
             When::After(duration) => dispatcher.now() + duration,
             When::At(deadline) => deadline,

@@ -208,8 +208,8 @@ impl DispatcherHandle {
     }
 
     fn waking(&self, location: &'static Location<'static>) -> impl Fn(Runnable) + Send + Sync + use<> {
-        let dispatcher = Arc::clone(self.inner());
-        move |runnable| dispatcher.accept_wake(Callback::new(Wake(runnable)), location)
+        let (dispatcher, flavour) = (Arc::clone(self.inner()), self.flavour());
+        move |runnable| dispatcher.accept_wake(Callback::new(Wake(runnable)), flavour, location)
     }
 
     /// Has a future that was admitted polled for the first time.

@@ -12,10 +12,13 @@ use std::panic::Location;
 use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
+use super::driver::DriverInner;
+use super::flavour::Flavour;
 use super::inline::Reason;
 use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
+use super::suspend::Parking;
 use crate::sync::thread;
 use crate::time::Instant;
 
@@ -24,6 +27,7 @@ use crate::time::Instant;
 pub(crate) struct Active {
     pub(crate) thread: thread::ThreadId,
     pub(crate) what: ActiveWhat,
+    pub(crate) flavour: Flavour,
     pub(crate) since: Instant,
     /// What it waits for, if it sleeps in a blocking call.
     pub(crate) waits_for: Option<&'static str>,
@@ -55,6 +59,7 @@ pub(crate) struct Core {
     pub(crate) queue: CallbackQueue,
     pub(crate) futures: LiveFutures,
     pub(super) irqs: Irqs,
+    pub(super) parking: Parking,
     /// All but `pending`, which is enumerated.
     pub(crate) counts: Counters,
     pub(crate) inline_counts: InlineCounts,
@@ -75,6 +80,7 @@ impl Core {
             queue: CallbackQueue::new(),
             futures: LiveFutures::new(),
             irqs: Irqs::default(),
+            parking: Parking::default(),
             counts: Counters::default(),
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
@@ -84,15 +90,22 @@ impl Core {
         }
     }
 
-    /// Puts an armed operation that has its outcome at the end of the queue; of an irq, its delivery. The source of its
-    /// event comes back, to be taken down if the event did not come from there.
-    pub(super) fn make_ready(&mut self, id: OpId, outcome: Outcome) -> EventSource {
+    /// Puts an armed operation that has its outcome at the end of the queue, or aside if the driver is suspended; of an
+    /// irq, its delivery. The source of its event comes back, to be taken down if the event did not come from there.
+    pub(super) fn make_ready(&mut self, owner: &DriverInner, id: OpId, outcome: Outcome) -> EventSource {
         if self.queue.stage(id) == Some(Stage::Bound) && matches!(outcome, Outcome::Done(_)) {
-            self.trigger_irq(id, outcome);
+            self.trigger_irq(owner, id, outcome);
             return EventSource::None;
         }
+        let stage = match self.parking.is_on {
+            true => {
+                let flavour = self.flavour(id);
+                self.stage_of_event(owner, flavour, outcome)
+            }
+            false => Stage::Ready,
+        };
         let source = self.queue.decide(id, outcome);
-        self.queue.move_to(id, Stage::Ready);
+        self.queue.move_to(id, stage);
         source
     }
 
@@ -135,14 +148,14 @@ impl Core {
         dispatcher: &DispatcherInner,
     ) -> ActiveId {
         let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
-        self.enter_as(what, dispatcher)
+        self.enter_as(what, entry.flavour, dispatcher)
     }
 
     /// Like [`enter`](Core::enter), for what is no callback.
-    pub(crate) fn enter_as(&mut self, what: ActiveWhat, dispatcher: &DispatcherInner) -> ActiveId {
+    pub(crate) fn enter_as(&mut self, what: ActiveWhat, flavour: Flavour, dispatcher: &DispatcherInner) -> ActiveId {
         let thread = thread::current_id();
         let since = dispatcher.pool().reactor().clock().coarse();
-        self.active.push(Active { thread, what, since, waits_for: None });
+        self.active.push(Active { thread, what, flavour, since, waits_for: None });
         ActiveId(thread)
     }
 
@@ -151,6 +164,12 @@ impl Core {
         if let Some(active) = self.active.iter_mut().rfind(|active| active.thread == thread) {
             active.waits_for = waits_for;
         }
+    }
+
+    /// How the newest callback of a thread was posted.
+    pub(super) fn flavour_of(&self, id: ActiveId) -> Flavour {
+        let newest = self.active.iter().rfind(|active| active.thread == id.0);
+        newest.map_or(Flavour::REGULAR, |active| active.flavour)
     }
 
     /// The callback of [`enter`](Core::enter) has returned.

@@ -80,7 +80,7 @@ impl DispatcherHandle {
             return self.post_made(make);
         }
         let make = || Callback::new(make());
-        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, deadline, location, make);
+        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, self.flavour(), deadline, location, make);
         let id = accepted.map_err(|_| Status::BadState)?;
         inner.arm_timer(id, deadline);
         Ok(TaskHandle::new(inner, id))

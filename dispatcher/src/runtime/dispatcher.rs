@@ -15,6 +15,7 @@ use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, O
 use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver::DriverInner;
+use super::flavour::Flavour;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
@@ -182,12 +183,15 @@ impl DispatcherInner {
     pub(crate) fn accept_ready(
         self: &Arc<Self>,
         kind: Kind,
+        flavour: Flavour,
         location: &'static Location<'static>,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
         let details = self.details(location, Instant::INFINITE);
         let mut core = self.admit()?;
-        let id = core.queue.insert(Entry { callback: make(), kind, outcome: Outcome::Done(0) }, details, Stage::Ready);
+        let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
+        let stage = core.parking.stage_of_task(flavour);
+        let id = core.queue.insert(entry, details, stage);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -201,21 +205,28 @@ impl DispatcherInner {
         &self,
         stage: Stage,
         kind: Kind,
+        flavour: Flavour,
         deadline: Instant,
         location: &'static Location<'static>,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
         let details = self.details(location, deadline);
         let mut core = self.admit()?;
-        Ok(core.queue.insert(Entry { callback: make(), kind, outcome: Outcome::Done(0) }, details, stage))
+        Ok(core.queue.insert(Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) }, details, stage))
     }
 
     /// Takes the wake of a future, in whatever state.
-    pub(crate) fn accept_wake(self: &Arc<Self>, callback: Callback, location: &'static Location<'static>) {
+    pub(crate) fn accept_wake(
+        self: &Arc<Self>,
+        callback: Callback,
+        flavour: Flavour,
+        location: &'static Location<'static>,
+    ) {
         let details = self.details(location, Instant::INFINITE);
         let mut core = self.lock();
         let outcome = if core.state.accepts() { Outcome::Done(0) } else { Outcome::Canceled };
-        core.queue.insert(Entry { callback, kind: Kind::Wake, outcome }, details, Stage::Ready);
+        let stage = core.parking.stage_of_task(flavour);
+        core.queue.insert(Entry { callback, kind: Kind::Wake, flavour, outcome }, details, stage);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -234,14 +245,15 @@ impl DispatcherInner {
         Some(entry.callback)
     }
 
-    /// Notes where an armed operation's event comes from; the source comes back if the operation has ended or is
-    /// about to be canceled, so that the caller takes it down.
+    /// Notes where an armed operation's event comes from; the source comes back if it is not wanted, so that the caller
+    /// takes it down: the operation has ended, is about to be canceled, sleeps, or has another source by now.
     pub(crate) fn set_source(&self, id: OpId, source: EventSource) -> Result<(), EventSource> {
         let mut core = self.core.lock();
         match core.queue.stage(id) {
-            Some(stage) if stage != Stage::Ready => {
-                if let Some(details) = core.queue.details_mut(id) {
-                    details.source = source;
+            Some(stage) if stage.is_armed() && !core.sleeps_through(id) => {
+                match core.queue.details_mut(id) {
+                    Some(details) if matches!(details.source, EventSource::None) => details.source = source,
+                    _ => return Err(source),
                 }
                 Ok(())
             }
@@ -253,7 +265,7 @@ impl DispatcherInner {
     pub(crate) fn complete(self: &Arc<Self>, id: OpId, outcome: Outcome, origin: Origin) {
         let caller = self.caller(origin);
         let mut core = self.core.lock();
-        let Some(decision) = self.decide(&core, id, origin, caller) else { return };
+        let Some(decision) = self.decide(&mut core, id, origin, caller) else { return };
         match decision {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
@@ -271,7 +283,7 @@ impl DispatcherInner {
             }
             Decision::Deferred(reason) => {
                 core.inline_counts.deferred[reason as usize] += 1;
-                let source = core.make_ready(id, outcome);
+                let source = core.make_ready(&self.owner, id, outcome);
                 let schedule = core.wants_schedule(self.options.synchronized);
                 drop(core);
                 self.take_down(source);
@@ -289,8 +301,11 @@ impl DispatcherInner {
         let origin = if last { Origin::Event } else { Origin::Queued };
         let caller = self.caller(origin);
         let mut core = self.core.lock();
-        let Some(decision) = self.decide(&core, id, origin, caller) else { return Told::All };
-        core.make_ready(id, outcome);
+        if core.sleeps_through(id) {
+            return Told::All;
+        }
+        let Some(decision) = self.decide(&mut core, id, origin, caller) else { return Told::All };
+        core.make_ready(&self.owner, id, outcome);
         match decision {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
@@ -300,19 +315,21 @@ impl DispatcherInner {
             Decision::Deferred(reason) => {
                 core.inline_counts.deferred[reason as usize] += 1;
                 let schedule = core.wants_schedule(self.options.synchronized);
+                let call_due = core.take_call_due();
                 drop(core);
                 if schedule {
                     self.schedule();
                 }
+                self.owner.schedule_call(call_due);
                 Told::All
             }
         }
     }
 
     /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.
-    fn decide(&self, core: &Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
+    fn decide(&self, core: &mut Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
         let stage = core.queue.stage(id)?;
-        if stage == Stage::Ready || stage == Stage::Bound && !core.irq_listens(id) {
+        if !stage.is_armed() || stage == Stage::Bound && !core.irq_listens(id) {
             return None;
         }
         let target = Target {
@@ -320,6 +337,7 @@ impl DispatcherInner {
             allows_sync_calls: self.allows_sync_calls(),
             busy: core.inside.callbacks > 0,
             queued: !core.queue.is_ready_empty(),
+            parked: core.parking.is_on && !core.flavour(id).is_always_on(),
         };
         Some(match core.state.accepts() {
             true => inline::decide(origin, target, caller),
@@ -340,8 +358,10 @@ impl DispatcherInner {
             return;
         }
         let source = core.queue.decide(id, Outcome::Canceled);
-        if stage != Stage::Ready {
-            core.queue.move_to(id, Stage::Ready);
+        if stage.is_armed() {
+            let flavour = core.flavour(id);
+            let ready = core.parking.stage_of_task(flavour);
+            core.queue.move_to(id, ready);
         }
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);

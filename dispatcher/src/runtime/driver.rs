@@ -17,6 +17,7 @@ use super::dispatcher::DispatcherInner;
 use super::handle::{Dispatcher, DispatcherHandle};
 use super::ids::{DispatcherId, DriverId};
 use super::panic::{PanicPolicy, PanicReport};
+use super::power::{CallDue, Completer, Power};
 use super::runtime_inner::RuntimeInner;
 use super::{call_stack, dump::DriverDump};
 use crate::pool::{Runnable, Turn};
@@ -72,6 +73,9 @@ pub(crate) struct DriverInner {
     name: String,
     runtime: Arc<RuntimeInner>,
     core: Mutex<Core>,
+    /// Held while a suspend or a resume goes through the dispatchers.
+    transition: Mutex<()>,
+    power: Mutex<Power>,
 }
 
 impl DriverInner {
@@ -85,7 +89,14 @@ impl DriverInner {
             panics: 0,
             allowed_roles: BTreeSet::new(),
         };
-        Arc::new(DriverInner { id: DriverId::fresh(), name, runtime, core: Mutex::new(core) })
+        Arc::new(DriverInner {
+            id: DriverId::fresh(),
+            name,
+            runtime,
+            core: Mutex::new(core),
+            transition: Mutex::new(()),
+            power: Mutex::new(Power::new()),
+        })
     }
 
     pub(crate) fn id(&self) -> DriverId {
@@ -129,6 +140,9 @@ impl DriverInner {
         }
         let dispatcher = make();
         core.first.get_or_insert_with(|| FirstDispatcher::of(&dispatcher));
+        if self.power.lock().is_suspended() {
+            dispatcher.start_parked();
+        }
         core.dispatchers.push(Arc::clone(&dispatcher));
         Ok(dispatcher)
     }
@@ -138,13 +152,47 @@ impl DriverInner {
         self.core.lock().dispatchers.clone()
     }
 
+    pub(super) fn transition(&self) -> &Mutex<()> {
+        &self.transition
+    }
+
+    pub(super) fn power(&self) -> &Mutex<Power> {
+        &self.power
+    }
+
+    /// Counts as suspended from here on. Under the driver's lock, so that a dispatcher that is made meanwhile is among those
+    /// that come back, or starts parked.
+    pub(super) fn begin_suspend(&self, completer: Completer) -> Result<Vec<Arc<DispatcherInner>>, (Completer, Status)> {
+        let core = self.core.lock();
+        if !matches!(core.phase, Phase::Open) {
+            return Err((completer, Status::BadState));
+        }
+        let begun = self.power.lock().begin_suspend(completer);
+        begun.map(|()| core.dispatchers.clone()).map_err(|completer| (completer, Status::AlreadyExists))
+    }
+
+    /// Counts as running again, if it was suspended; as above.
+    pub(super) fn end_suspend(&self) -> Option<(Vec<Arc<DispatcherInner>>, CallDue)> {
+        let core = self.core.lock();
+        let due = self.power.lock().resume()?;
+        Some((core.dispatchers.clone(), due))
+    }
+
+    /// Runs the observers of a shutdown, if it has only waited for this moment.
+    pub(super) fn finish_if_due(self: &Arc<Self>) {
+        let observers = self.core.lock().observers_if_due(&self.power);
+        if let Some(observers) = observers {
+            self.run_observers(observers);
+        }
+    }
+
     /// A dispatcher's shutdown observer has returned.
     pub(crate) fn dispatcher_is_gone(self: &Arc<Self>, dispatcher: &Arc<DispatcherInner>) {
         let mut core = self.core.lock();
         let Some(at) = core.dispatchers.iter().position(|one| Arc::ptr_eq(one, dispatcher)) else { return };
         let gone = core.dispatchers.remove(at);
         core.retired += gone.retire();
-        let observers = core.observers_if_due();
+        let observers = core.observers_if_due(&self.power);
         drop(core);
         drop(gone);
         match observers {
@@ -207,20 +255,27 @@ impl DriverInner {
         let first = self.core.lock().first;
         let frame = call_stack::push_observers(self, first.and_then(FirstDispatcher::sequence));
         for observer in observers {
-            if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observer)) {
-                self.panicked(PanicReport {
-                    driver: self.name.clone(),
-                    driver_id: self.id,
-                    dispatcher: String::new(),
-                    dispatcher_id: None,
-                    message: super::panic::message_of(payload),
-                });
-            }
+            self.guard_panic(observer);
         }
+        let (requester, _) = self.power.lock().set_requester(None);
+        self.guard_panic(|| drop(requester));
         drop(frame);
         self.core.lock().is_over = true;
         self.runtime.something_is_gone();
         self.runtime.driver_is_over();
+    }
+
+    /// Runs user code that belongs to the driver and to no dispatcher, and reports its panic.
+    pub(super) fn guard_panic(self: &Arc<Self>, user_code: impl FnOnce()) {
+        if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(user_code)) {
+            self.panicked(PanicReport {
+                driver: self.name.clone(),
+                driver_id: self.id,
+                dispatcher: String::new(),
+                dispatcher_id: None,
+                message: super::panic::message_of(payload),
+            });
+        }
     }
 
     /// Counts a refusal of a dispatcher that is gone.
@@ -261,9 +316,10 @@ impl DriverInner {
 }
 
 impl Core {
-    /// The observers, if the shutdown has begun and no dispatcher is left. They are given out once.
-    fn observers_if_due(&mut self) -> Option<Vec<ShutdownObserver>> {
-        if !self.dispatchers.is_empty() || !matches!(self.phase, Phase::ShuttingDown(_)) {
+    /// The observers, if the shutdown has begun, no dispatcher is left, and nobody is being told of a suspend. They are
+    /// given out once.
+    fn observers_if_due(&mut self, power: &Mutex<Power>) -> Option<Vec<ShutdownObserver>> {
+        if !self.dispatchers.is_empty() || !power.lock().is_quiet() || !matches!(self.phase, Phase::ShuttingDown(_)) {
             return None;
         }
         match std::mem::replace(&mut self.phase, Phase::Shutdown) {
@@ -285,10 +341,7 @@ struct ObserverTurn(Arc<DriverInner>);
 
 impl Runnable for ObserverTurn {
     fn run_turn(self: Arc<Self>) -> Turn {
-        let observers = self.0.core.lock().observers_if_due();
-        if let Some(observers) = observers {
-            self.0.run_observers(observers);
-        }
+        self.0.finish_if_due();
         Turn::Done
     }
 }

@@ -8,6 +8,7 @@ use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
 use super::driver::{Driver, DriverInner};
 use super::dump::DispatcherDump;
+use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use super::state::DispatcherState;
 use super::stop_token::StopToken;
@@ -24,7 +25,7 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     pub(super) fn new(inner: Arc<DispatcherInner>) -> Self {
-        Dispatcher { handle: DispatcherHandle(inner), released: false }
+        Dispatcher { handle: DispatcherHandle(inner, Flavour::REGULAR), released: false }
     }
 
     /// A handle that can be cloned and sent.
@@ -64,11 +65,21 @@ impl fmt::Debug for Dispatcher {
 /// A cheap handle to a dispatcher: clone it, send it, keep it. It keeps the memory alive, not the dispatcher: after
 /// the shutdown every operation answers [`Status::BadState`].
 #[derive(Clone)]
-pub struct DispatcherHandle(Arc<DispatcherInner>);
+pub struct DispatcherHandle(Arc<DispatcherInner>, Flavour);
 
 impl DispatcherHandle {
     pub(crate) fn from_inner(inner: Arc<DispatcherInner>) -> Self {
-        DispatcherHandle(inner)
+        DispatcherHandle(inner, Flavour::REGULAR)
+    }
+
+    /// The same dispatcher, with what is posted by the handle behaving in this way while the driver is suspended.
+    pub(super) fn with_flavour(&self, flavour: Flavour) -> Self {
+        DispatcherHandle(Arc::clone(&self.0), flavour)
+    }
+
+    /// How what is posted by this handle behaves while the driver is suspended.
+    pub(crate) fn flavour(&self) -> Flavour {
+        self.1
     }
 
     pub(crate) fn inner(&self) -> &Arc<DispatcherInner> {
@@ -186,7 +197,7 @@ impl WeakDispatcher {
     /// # Errors
     /// [`Status::BadState`] when the dispatcher is gone.
     pub fn upgrade(&self) -> Result<DispatcherHandle, Status> {
-        self.0.upgrade().map(DispatcherHandle).ok_or(Status::BadState)
+        self.0.upgrade().map(DispatcherHandle::from_inner).ok_or(Status::BadState)
     }
 }
 
@@ -194,7 +205,7 @@ impl WeakDispatcher {
 /// directly inside [`Driver::enter`].
 /// A test can make one the default of a thread that is inside of nothing.
 pub fn current() -> Option<DispatcherHandle> {
-    call_stack::current_dispatcher().or_else(call_stack::default_dispatcher).map(DispatcherHandle)
+    call_stack::current_dispatcher().or_else(call_stack::default_dispatcher).map(DispatcherHandle::from_inner)
 }
 
 /// The driver that this thread is inside of, innermost.

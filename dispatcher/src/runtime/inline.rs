@@ -26,6 +26,8 @@ pub(crate) struct Target {
     pub(crate) busy: bool,
     /// Whether callbacks are queued.
     pub(crate) queued: bool,
+    /// Whether its driver is suspended and the callback is a regular one.
+    pub(crate) parked: bool,
 }
 
 /// What the decision asks about the calling thread.
@@ -60,6 +62,8 @@ pub(crate) enum Decision {
 pub enum Reason {
     /// It is a task, or one of several events taken at once.
     Queued,
+    /// The driver is suspended: it is parked.
+    Suspended,
     /// The thread is no thread of the dispatcher's pool.
     OtherPool,
     /// The dispatcher is pinned to another thread.
@@ -80,6 +84,7 @@ impl Reason {
     /// All reasons, in the order in which they are looked at.
     pub const ALL: &[Reason] = &[
         Reason::Queued,
+        Reason::Suspended,
         Reason::OtherPool,
         Reason::Pinned,
         Reason::Reentrant,
@@ -93,6 +98,7 @@ impl Reason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::Queued => "queued",
+            Reason::Suspended => "suspended",
             Reason::OtherPool => "other pool",
             Reason::Pinned => "pinned",
             Reason::Reentrant => "reentrant",
@@ -106,7 +112,9 @@ impl Reason {
 
 /// Decides. The first rule that forbids the inline call is the reason.
 pub(crate) fn decide(origin: Origin, target: Target, caller: Caller) -> Decision {
-    let reason = if origin == Origin::Queued {
+    let reason = if target.parked {
+        Reason::Suspended
+    } else if origin == Origin::Queued {
         Reason::Queued
     } else if !caller.on_own_pool {
         Reason::OtherPool
@@ -132,7 +140,8 @@ pub(crate) fn decide(origin: Origin, target: Target, caller: Caller) -> Decision
 mod tests {
     use super::*;
 
-    const TARGET: Target = Target { synchronized: true, allows_sync_calls: false, busy: false, queued: false };
+    const TARGET: Target =
+        Target { synchronized: true, allows_sync_calls: false, busy: false, queued: false, parked: false };
     const CALLER: Caller = Caller {
         on_own_pool: true,
         off_pinned_thread: false,
@@ -163,6 +172,7 @@ mod tests {
             (Target { allows_sync_calls: true, ..TARGET }, CALLER, Reason::AllowSyncCalls),
             (Target { busy: true, ..TARGET }, CALLER, Reason::Parallel),
             (Target { queued: true, ..TARGET }, CALLER, Reason::Overtaking),
+            (Target { parked: true, ..TARGET }, CALLER, Reason::Suspended),
         ];
         for (target, caller, reason) in cases {
             assert_eq!(decide(Origin::Message, target, caller), Decision::Deferred(reason));

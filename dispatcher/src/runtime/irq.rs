@@ -24,6 +24,8 @@ use super::call_stack;
 use super::callback_queue::{Callback, Entry, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
+use super::driver::DriverInner;
+use super::flavour::{Flavour, SourceIdentity};
 use super::irq_state::{Ack, Arming, IrqState, Leftover};
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Reactor, WaitId};
@@ -45,6 +47,9 @@ pub(crate) trait Line: Send + Sync + 'static {
 
     /// Takes all triggers since the last time. 0: there was none after all.
     fn take(&self) -> u64;
+
+    /// What wake vectors know it by.
+    fn identity(&self) -> Option<SourceIdentity>;
 
     /// The binding has ended: somebody else may bind it.
     fn release(&self);
@@ -160,13 +165,15 @@ pub(crate) struct Irqs {
 
 impl Core {
     /// An irq was triggered: queues its delivery.
-    pub(super) fn trigger_irq(&mut self, id: OpId, outcome: Outcome) {
+    pub(super) fn trigger_irq(&mut self, owner: &DriverInner, id: OpId, outcome: Outcome) {
+        let flavour = self.flavour(id);
+        let stage = self.stage_of_event(owner, flavour, outcome);
         let Some(bound) = self.irqs.bound.get_mut(&id) else { return };
         let Some(details) = self.queue.details_mut(id) else { return };
         let details =
             super::callback_queue::Details { source: EventSource::None, location: bound.location, ..*details };
-        let entry = Entry { callback: Callback::new(Trigger { irq: id }), kind: Kind::Trigger, outcome };
-        let trigger = self.queue.insert(entry, details, Stage::Ready);
+        let entry = Entry { callback: Callback::new(Trigger { irq: id }), kind: Kind::Trigger, flavour, outcome };
+        let trigger = self.queue.insert(entry, details, stage);
         bound.state.triggered(trigger);
     }
 
@@ -219,9 +226,13 @@ impl DispatcherInner {
     fn accept_bound(&self, location: &'static Location<'static>, bound: Bound) -> Option<OpId> {
         let details = self.details(location, Instant::INFINITE);
         let mut core = self.admit().ok()?;
+        let flavour = Flavour::of_source(bound.irq.line().identity());
         let callback = Callback::new(IrqEnd(Arc::clone(&bound.irq)));
-        let id =
-            core.queue.insert(Entry { callback, kind: Kind::Irq, outcome: Outcome::Done(0) }, details, Stage::Bound);
+        let id = core.queue.insert(
+            Entry { callback, kind: Kind::Irq, flavour, outcome: Outcome::Done(0) },
+            details,
+            Stage::Bound,
+        );
         core.irqs.bound.insert(id, bound);
         Some(id)
     }
@@ -248,7 +259,7 @@ impl DispatcherInner {
             return;
         }
         let bound = core.irqs.bound.remove(&id);
-        core.make_ready(id, Outcome::Failed(Status::from(refused)));
+        core.make_ready(self.owner(), id, Outcome::Failed(Status::from(refused)));
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         drop(bound);

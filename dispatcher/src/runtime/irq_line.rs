@@ -4,10 +4,11 @@ use std::fmt;
 use std::io;
 use std::panic::Location;
 
+use super::flavour::SourceIdentity;
 use super::handle::DispatcherHandle;
 use super::irq::{IrqEvent, IrqHandle, Line};
-use crate::event_loop::source::SourceId;
-use crate::event_loop::{EventTarget, Reactor, WaitError, WaitId, WaitRefused, Waitable};
+use crate::event_loop::source::{SourceId, sealed};
+use crate::event_loop::{EventTarget, Reactor, Source, WaitError, WaitId, WaitRefused, Waitable};
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +47,7 @@ pub struct Irq {
 
 struct IrqLine {
     source: LineSource,
+    identity: Option<SourceIdentity>,
     is_bound: AtomicBool,
 }
 
@@ -57,7 +59,12 @@ enum LineSource {
 
 impl Irq {
     fn of(source: LineSource) -> Irq {
-        Irq { line: Arc::new(IrqLine { source, is_bound: AtomicBool::new(false) }) }
+        let identity = match &source {
+            LineSource::Other(source) => source.identity().and_then(SourceIdentity::from_bits),
+            LineSource::Kernel(_) | LineSource::Simulated(_) => None,
+        };
+        let identity = identity.or_else(SourceIdentity::fresh);
+        Irq { line: Arc::new(IrqLine { source, identity, is_bound: AtomicBool::new(false) }) }
     }
 
     /// An irq over a descriptor of the operating system, and what triggers it.
@@ -86,14 +93,31 @@ impl Irq {
     }
 }
 
+impl IrqLine {
+    fn as_source(&self) -> Source<'_> {
+        match &self.source {
+            LineSource::Kernel(counter) => counter.as_source(),
+            LineSource::Simulated(event) => event.as_source(),
+            LineSource::Other(source) => source.as_source(),
+        }
+    }
+}
+
+impl sealed::Sealed for Irq {}
+
+impl Waitable for Irq {
+    fn as_source(&self) -> Source<'_> {
+        self.line.as_source()
+    }
+
+    fn identity(&self) -> Option<u64> {
+        self.line.identity.map(SourceIdentity::to_bits)
+    }
+}
+
 impl Line for IrqLine {
     fn arm(&self, reactor: &Reactor, target: Arc<dyn EventTarget>, key: u64) -> Result<WaitId, WaitRefused> {
-        let source = match &self.source {
-            LineSource::Kernel(counter) => SourceId::from(counter.as_source()),
-            LineSource::Simulated(event) => SourceId::from(event.as_source()),
-            LineSource::Other(source) => SourceId::from(source.as_source()),
-        };
-        reactor.begin_wait_on(source, Interest::READABLE, target, key)
+        reactor.begin_wait_on(SourceId::from(self.as_source()), Interest::READABLE, target, key)
     }
 
     fn take(&self) -> u64 {
@@ -102,6 +126,10 @@ impl Line for IrqLine {
             LineSource::Simulated(event) => event.take().unwrap_or(0),
             LineSource::Other(_) => 1,
         }
+    }
+
+    fn identity(&self) -> Option<SourceIdentity> {
+        self.identity
     }
 
     fn release(&self) {

@@ -3,6 +3,7 @@
 //! A [`Runtime`] is a plain value; several may live in a process, one a test for example. It knows nothing of channels
 //! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
 
+mod always_on;
 pub(crate) mod blocked;
 mod blocking;
 mod builder;
@@ -14,6 +15,7 @@ mod delayed;
 pub(crate) mod dispatcher;
 mod driver;
 mod dump;
+pub(crate) mod flavour;
 mod handle;
 mod idle;
 mod ids;
@@ -25,6 +27,7 @@ mod irq_state;
 pub(crate) mod live_futures;
 mod offload;
 mod panic;
+mod power;
 mod role_pools;
 mod roles;
 mod runtime_inner;
@@ -43,11 +46,15 @@ mod shuttle_pinned;
 mod shuttle_races;
 mod state;
 mod stop_token;
+mod suspend;
 mod synchronization_checker;
 mod task;
 mod turn;
 #[cfg(not(shuttle))]
 mod wait;
+#[cfg(not(shuttle))]
+mod wake_source;
+mod wake_vector;
 
 use std::fmt;
 use std::io;
@@ -59,6 +66,7 @@ use crate::sync::Arc;
 use crate::sync::thread::ThreadId;
 use crate::time::{Clock, Instant};
 
+pub(crate) use always_on::current_as_running;
 pub use blocking::{BlockingError, blocking};
 pub use builder::{CreateError, DispatcherBuilder};
 pub use callback_queue::Kind;
@@ -79,10 +87,13 @@ pub use roles::Role;
 pub use sequence_id::{SequenceError, SequenceId};
 pub use state::DispatcherState;
 pub use stop_token::StopToken;
+pub use suspend::SuspendError;
 pub use synchronization_checker::SynchronizationChecker;
 pub use task::{CancelError, PostError, TakenBack, TaskHandle};
 #[cfg(not(shuttle))]
 pub use wait::WaitHandle;
+#[cfg(not(shuttle))]
+pub use wake_source::{WakeSource, WakeVector, WakeVectorError};
 
 use runtime_inner::{PanicObserver, RuntimeInner, Settings};
 

@@ -11,6 +11,7 @@ use super::call_stack;
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
 use super::core::{ActiveId, ActiveWhat};
 use super::dispatcher::DispatcherInner;
+use super::flavour::Flavour;
 use super::handle::DispatcherHandle;
 use super::inline::Reason;
 use super::panic::message_of;
@@ -126,7 +127,8 @@ impl DispatcherInner {
         if let Some((type_name, location)) = core.queue.origin(id) {
             let what = ActiveWhat::Callback { kind: Kind::Offload, type_name, location };
             // Listed as running on the worker's thread until `finish_offload`, which runs on the same thread.
-            let _: ActiveId = core.enter_as(what, self);
+            // A suspend does not wait for it.
+            let _: ActiveId = core.enter_as(what, Flavour::ALWAYS_ON, self);
         }
         true
     }
@@ -138,8 +140,7 @@ impl DispatcherInner {
         core.exit(ActiveId::of_this_thread());
         core.inside.offloads -= 1;
         core.inline_counts.deferred[Reason::Queued as usize] += 1;
-        core.queue.decide(id, Outcome::Done(0));
-        core.queue.move_to(id, Stage::Ready);
+        core.make_ready(self.owner(), id, Outcome::Done(0));
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if schedule {
@@ -190,12 +191,13 @@ impl DispatcherHandle {
         let stop = self.stop_token();
         let mut parts = Some((work, done));
         let mut made_cell = None;
-        let accepted = inner.accept_armed(Stage::Offloaded, Kind::Offload, Instant::INFINITE, location, || {
-            let (work, done) = parts.take().expect("an accepted callback is made once");
-            let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
-            made_cell = Some(Arc::downgrade(&cell));
-            Callback::new(DoneFn { cell, done })
-        });
+        let accepted =
+            inner.accept_armed(Stage::Offloaded, Kind::Offload, self.flavour(), Instant::INFINITE, location, || {
+                let (work, done) = parts.take().expect("an accepted callback is made once");
+                let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
+                made_cell = Some(Arc::downgrade(&cell));
+                Callback::new(DoneFn { cell, done })
+            });
         let (Ok(id), Some(cell)) = (accepted, made_cell) else {
             return Err(PostError::new(parts.take().expect("a refused callback was not made")));
         };

@@ -1,10 +1,10 @@
 //! The shutdown of a dispatcher, in steps.
 //!
 //! 1. *Begin* (any thread, any number of times; [`DispatcherInner::begin_shutdown`]): from here on posts are refused.
-//!    All that is armed is put behind what is ready, in this order: reads, waits, delayed tasks by deadline, work that
-//!    no worker has started, irqs, tokens. Everything is marked `Canceled`, except what already has an outcome of its own: a
-//!    peer that closed, a finished worker's result, a reply. Timers and descriptors are given back at once; no deadline is
-//!    waited for.
+//!    All that is armed is put behind what is ready, in this order: reads, waits, delayed tasks by deadline, what is
+//!    parked, delayed tasks that are always on, work that no worker has started, irqs, tokens. Everything is marked
+//!    `Canceled`, except what already has an outcome of its own: a peer that closed, a finished worker's result, a reply.
+//!    Timers and descriptors are given back at once; no deadline is waited for.
 //! 2. *Callbacks that run finish*, work that a worker runs included. Whoever leaves last schedules one more turn.
 //! 3. *Cancel* ([`DispatcherInner::cancel_pending`]): one thread of the pool invokes all of it serially, with the
 //!    dispatcher current. What such a callback takes back ends taken back; what it posts here is refused.
@@ -17,9 +17,10 @@
 //! step 2; a wake is taken until step 5, in which there is no future left to wake.
 
 use super::call_stack;
-use super::callback_queue::{Entry, EventSource, Outcome, Stage};
+use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage};
 use super::core::{ActiveWhat, Core};
 use super::dispatcher::DispatcherInner;
+use super::flavour::Flavour;
 use super::state::{BeginShutdown, DispatcherState};
 use crate::pool::Turn;
 use crate::sync::Arc;
@@ -65,7 +66,7 @@ impl DispatcherInner {
         }
         core.state.pending_is_over();
         let observer = core.observer.take();
-        let active = core.enter_as(ActiveWhat::ShutdownObserver, self);
+        let active = core.enter_as(ActiveWhat::ShutdownObserver, Flavour::ALWAYS_ON, self);
         drop(core);
         if let Some(observer) = observer {
             self.guard_panic(observer);
@@ -88,7 +89,7 @@ impl DispatcherInner {
         loop {
             let mut core = self.lock();
             if let Some(active) = active.take() {
-                core.exit(active);
+                core = self.exit(core, active);
             }
             let Some((entry, location)) = core.queue.pop_ready() else { return };
             core.count_end(entry.kind, entry.outcome);
@@ -128,31 +129,51 @@ impl Core {
             left.sources.extend(source);
             left.triggers.extend(trigger);
         }
+        self.parking.is_on = false;
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
-            if let Some(entry) = self.queue.entry_mut(id) {
-                let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind.keeps_result();
-                if !is_decided {
-                    entry.outcome = Outcome::Canceled;
-                }
-            }
+            self.cancel_unless_decided(id);
         }
-        let mut armed: Vec<_> = self.queue.ids(Stage::Reading).chain(self.queue.ids(Stage::Waiting)).collect();
-        let mut delayed: Vec<_> = self.queue.ids(Stage::Delayed).collect();
-        // Stable: equal deadlines keep the order in which they were posted.
-        delayed.sort_by_key(|id| self.queue.details_mut(*id).map(|details| details.deadline));
-        armed.append(&mut delayed);
-        armed.extend(self.queue.ids(Stage::Offloaded));
-        armed.extend(irqs);
-        armed.extend(self.queue.ids(Stage::Token));
-        for id in armed {
-            let source = self.queue.decide(id, Outcome::Canceled);
-            if !matches!(source, EventSource::None) {
-                left.sources.push(source);
+        let (delayed, always_on_delayed) = self.delayed_by_deadline();
+        let parked: Vec<_> = self.queue.ids(Stage::Parked).chain(self.queue.ids(Stage::ParkedWake)).collect();
+        let mut order: Vec<_> = self.queue.ids(Stage::Reading).chain(self.queue.ids(Stage::Waiting)).collect();
+        order.extend(delayed);
+        order.extend(&parked);
+        order.extend(always_on_delayed);
+        order.extend(self.queue.ids(Stage::Offloaded));
+        order.extend(irqs);
+        order.extend(self.queue.ids(Stage::Token));
+        for id in parked {
+            self.cancel_unless_decided(id);
+        }
+        for id in order {
+            if self.queue.stage(id).is_some_and(Stage::is_armed) {
+                let source = self.queue.decide(id, Outcome::Canceled);
+                if !matches!(source, EventSource::None) {
+                    left.sources.push(source);
+                }
             }
             self.queue.move_to(id, Stage::Ready);
         }
         debug_assert_eq!(self.state, DispatcherState::ShuttingDown);
         left
+    }
+
+    /// Marks something that is ready or parked `Canceled`, unless it has an outcome of its own.
+    fn cancel_unless_decided(&mut self, id: OpId) {
+        if let Some(entry) = self.queue.entry_mut(id) {
+            let is_decided = matches!(entry.outcome, Outcome::Failed(_)) || entry.kind.keeps_result();
+            if !is_decided {
+                entry.outcome = Outcome::Canceled;
+            }
+        }
+    }
+
+    /// Delayed tasks by deadline: regular ones, and those that are always on.
+    fn delayed_by_deadline(&mut self) -> (Vec<OpId>, Vec<OpId>) {
+        let mut delayed: Vec<_> = self.queue.ids(Stage::Delayed).collect();
+        // Stable: equal deadlines keep the order in which they were posted.
+        delayed.sort_by_key(|id| self.queue.details_mut(*id).map(|details| details.deadline));
+        delayed.into_iter().partition(|id| !self.flavour(*id).is_always_on())
     }
 }

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
+use super::flavour::Flavour;
 use super::inline::Origin;
 use super::{Dispatcher, DispatcherBuilder, Driver, Runtime, RuntimeBuilder};
 use crate::executor::JoinHandle;
@@ -162,7 +163,8 @@ fn shuttle_an_inline_call_a_queued_task_and_shutdown_never_overlap() {
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::new(&seen, "message"));
         let location = std::panic::Location::caller();
-        let accepted = inner.accept_armed(Stage::Reading, Kind::Read, Instant::INFINITE, location, || callback);
+        let accepted =
+            inner.accept_armed(Stage::Reading, Kind::Read, Flavour::REGULAR, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));
         let target = Arc::clone(&inner);
         caller

@@ -6,6 +6,7 @@
 use std::panic::Location;
 use std::time::Duration;
 
+use super::flavour::SourceIdentity;
 use super::irq::{IrqEvent, IrqHandle, Line, LineRefused};
 use super::shuttle_dispatcher::{Seen, explore, set_up};
 use super::{DispatcherBuilder, Runtime};
@@ -39,6 +40,10 @@ impl Line for Counter {
 
     fn take(&self) -> u64 {
         self.count.swap(0, Ordering::AcqRel)
+    }
+
+    fn identity(&self) -> Option<SourceIdentity> {
+        None
     }
 
     fn release(&self) {}

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::callback_queue::{Callback, Kind, Outcome, Stage};
+use super::flavour::Flavour;
 use super::inline::Origin;
 use super::shuttle_dispatcher::{Event, Seen, conclude, explore, set_up};
 use super::{DispatcherBuilder, RuntimeBuilder};
@@ -173,7 +174,8 @@ fn shuttle_an_unsynchronized_dispatcher_ends_everything_once_and_its_observer_is
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::beside_others(&seen, "message"));
         let location = std::panic::Location::caller();
-        let accepted = inner.accept_armed(Stage::Reading, Kind::Read, Instant::INFINITE, location, || callback);
+        let accepted =
+            inner.accept_armed(Stage::Reading, Kind::Read, Flavour::REGULAR, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));
         let target = Arc::clone(&inner);
         caller

@@ -68,7 +68,7 @@ impl DispatcherHandle {
     pub(crate) fn post_made<C: Invoke>(&self, make: impl FnOnce() -> C) -> Result<TaskHandle, Status> {
         let location = Location::caller();
         let inner = self.inner();
-        let accepted = inner.accept_ready(Kind::Task, location, || Callback::new(make()));
+        let accepted = inner.accept_ready(Kind::Task, self.flavour(), location, || Callback::new(make()));
         accepted.map(|id| TaskHandle::new(inner, id)).map_err(|_| Status::BadState)
     }
 
@@ -80,7 +80,7 @@ impl DispatcherHandle {
         let location = Location::caller();
         let mut task = Some(task);
         let inner = self.inner();
-        let accepted = inner.accept_ready(Kind::Task, location, || {
+        let accepted = inner.accept_ready(Kind::Task, self.flavour(), location, || {
             let task = task.take().expect("an accepted task is made once");
             Callback::new(TaskFn(task))
         });

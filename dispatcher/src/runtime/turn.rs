@@ -59,7 +59,7 @@ impl DispatcherInner {
         for _ in 0..self.owner().batch() {
             let mut core = self.lock();
             if let Some(active) = active.take() {
-                core.exit(active);
+                core = self.exit(core, active);
             }
             if core.state != DispatcherState::Running {
                 break;
@@ -77,7 +77,7 @@ impl DispatcherInner {
         drop(frame);
         let mut core = self.lock();
         if let Some(active) = active {
-            core.exit(active);
+            core = self.exit(core, active);
         }
         core.inside.callbacks -= 1;
         self.tell_if_idle(&core);
@@ -105,7 +105,7 @@ impl DispatcherInner {
     pub(crate) fn leave(self: &Arc<Self>, active: Option<ActiveId>) {
         let mut core = self.lock();
         if let Some(active) = active {
-            core.exit(active);
+            core = self.exit(core, active);
         }
         core.inside.callbacks -= 1;
         self.tell_if_idle(&core);

@@ -5,6 +5,7 @@ use std::panic::Location;
 
 use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
+use super::flavour::{Flavour, SourceIdentity};
 use super::handle::DispatcherHandle;
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Source, WaitError, WaitRefused, Waitable};
@@ -58,13 +59,15 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
-        self.begin_wait_on(source.as_source(), interest, callback)
+        let identity = source.identity().and_then(SourceIdentity::from_bits);
+        self.begin_wait_on(source.as_source(), identity, interest, callback)
     }
 
     #[track_caller]
     pub(crate) fn begin_wait_on<F>(
         &self,
         source: Source<'_>,
+        identity: Option<SourceIdentity>,
         interest: Interest,
         callback: F,
     ) -> Result<WaitHandle, WaitError<F>>
@@ -73,8 +76,9 @@ impl DispatcherHandle {
     {
         let location = Location::caller();
         let inner = self.inner();
+        let flavour = if self.is_always_on() { self.flavour() } else { Flavour::of_source(identity) };
         let mut callback = Some(callback);
-        let accepted = inner.accept_armed(Stage::Waiting, Kind::Wait, Instant::INFINITE, location, || {
+        let accepted = inner.accept_armed(Stage::Waiting, Kind::Wait, flavour, Instant::INFINITE, location, || {
             let callback = callback.take().expect("an accepted callback is made once");
             Callback::new(WaitFn(callback))
         });

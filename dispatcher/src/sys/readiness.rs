@@ -56,6 +56,12 @@ impl Interest {
     pub(crate) const fn is_none(self) -> bool {
         self.0 == 0
     }
+
+    /// What is left without `other`.
+    #[cfg_attr(loom, allow(dead_code, reason = "the runtime is not part of loom's models"))]
+    pub(crate) const fn without(self, other: Interest) -> Interest {
+        Interest(self.0 & !other.0)
+    }
 }
 
 impl BitOr for Interest {

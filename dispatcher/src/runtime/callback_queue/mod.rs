@@ -19,6 +19,7 @@ pub(crate) use callback::{Callback, Invoke, Outcome, TypeNameOf};
 
 use std::panic::Location;
 
+use super::flavour::Flavour;
 use crate::event_loop::{TimerId, WaitId};
 use crate::time::Instant;
 
@@ -130,11 +131,15 @@ pub(crate) enum Stage {
     Bound,
     /// A registered token without a channel; the last to be canceled.
     Token,
+    /// Ready, but its driver is suspended.
+    Parked,
+    /// Parked, and told by a wake vector: it is first on resume.
+    ParkedWake,
 }
 
 impl Stage {
     /// All stages, in the order of their numbers.
-    pub(crate) const ALL: [Stage; 8] = [
+    pub(crate) const ALL: [Stage; 10] = [
         Stage::Ready,
         Stage::Reading,
         Stage::Waiting,
@@ -143,7 +148,14 @@ impl Stage {
         Stage::OffloadRunning,
         Stage::Bound,
         Stage::Token,
+        Stage::Parked,
+        Stage::ParkedWake,
     ];
+
+    /// Whether it is still waited for what the operation is about.
+    pub(crate) const fn is_armed(self) -> bool {
+        !matches!(self, Stage::Ready | Stage::Parked | Stage::ParkedWake)
+    }
 }
 
 const STAGES: usize = Stage::ALL.len();
@@ -173,6 +185,7 @@ pub(crate) struct Poster {
 pub(crate) struct Entry {
     pub(crate) callback: Callback,
     pub(crate) kind: Kind,
+    pub(crate) flavour: Flavour,
     pub(crate) outcome: Outcome,
 }
 
@@ -291,6 +304,30 @@ impl CallbackQueue {
         self.unlink(index);
         self.link(index, stage);
         true
+    }
+
+    /// Moves all operations of one stage to the front of the list of another, in their order.
+    pub(crate) fn move_all_to_front(&mut self, from: Stage, to: Stage) {
+        let moved = std::mem::replace(&mut self.lists[from as usize], List { head: NONE, tail: NONE, len: 0 });
+        if moved.head == NONE {
+            return;
+        }
+        let mut index = moved.head;
+        while index != NONE {
+            let slot = &mut self.slots[index as usize];
+            slot.stage = to;
+            index = slot.next;
+        }
+        self.lists[to as usize].len += moved.len;
+        if to == Stage::Ready {
+            self.readied += u64::from(moved.len);
+        }
+        let old_head = std::mem::replace(&mut self.lists[to as usize].head, moved.head);
+        self.slots[moved.tail as usize].next = old_head;
+        match old_head {
+            NONE => self.lists[to as usize].tail = moved.tail,
+            old_head => self.slots[old_head as usize].previous = moved.tail,
+        }
     }
 
     /// Takes an operation out, which ends it; `None` when it has ended already.
@@ -430,7 +467,12 @@ mod tests {
     use std::collections::VecDeque;
 
     fn entry(kind: Kind) -> Entry {
-        Entry { callback: Callback::new(WithOutcome(|_| {})), kind, outcome: Outcome::Done(0) }
+        Entry {
+            callback: Callback::new(WithOutcome(|_| {})),
+            kind,
+            flavour: Flavour::REGULAR,
+            outcome: Outcome::Done(0),
+        }
     }
 
     fn details() -> Details {
@@ -458,7 +500,7 @@ mod tests {
     proptest! {
         /// Random operations beside a plain model: order, membership and counts agree at each step.
         #[test]
-        fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..5, 0usize..64), 1..400)) {
+        fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..6, 0usize..64), 1..400)) {
             let mut queue = CallbackQueue::new();
             let mut ready: VecDeque<OpId> = VecDeque::new();
             let mut armed: VecDeque<OpId> = VecDeque::new();
@@ -477,11 +519,17 @@ mod tests {
                         prop_assert!(queue.remove(id).is_none());
                     }
                     4 => prop_assert_eq!(queue.pop_ready().is_some(), ready.pop_front().is_some()),
+                    5 => {
+                        queue.move_all_to_front(Stage::Reading, Stage::Ready);
+                        armed.append(&mut ready);
+                        std::mem::swap(&mut armed, &mut ready);
+                    }
                     _ => {}
                 }
                 prop_assert_eq!(queue.ids(Stage::Ready).collect::<Vec<_>>(), ready.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(queue.ids(Stage::Reading).collect::<Vec<_>>(), armed.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(queue.len(), ready.len() + armed.len());
+                prop_assert_eq!((queue.len_of(Stage::Ready), queue.len_of(Stage::Reading)), (ready.len(), armed.len()));
                 prop_assert_eq!(queue.enumerate_pending() as usize, queue.len());
             }
         }
