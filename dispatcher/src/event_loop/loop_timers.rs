@@ -33,6 +33,7 @@ impl LoopTimers {
         LoopTimers { wheel: RefCell::new(TimerWheel::new(now)), alarm: Cell::new(None), due: RefCell::new(Vec::new()) }
     }
 
+    #[inline]
     pub(crate) fn arm(&self, deadline: Instant, key: Key) -> TimerKey {
         self.wheel.borrow_mut().arm(deadline, key)
     }
@@ -43,6 +44,7 @@ impl LoopTimers {
         self.wheel.borrow().len()
     }
 
+    #[inline]
     pub(crate) fn cancel(&self, id: TimerKey) {
         self.wheel.borrow_mut().cancel(id);
     }
@@ -58,7 +60,7 @@ impl EventLoop {
         if wheel.len() == 0 {
             return;
         }
-        let now = self.now();
+        let now = local.reactor.clock().exact();
         if wheel.next_deadline() > now {
             return;
         }
@@ -85,7 +87,7 @@ impl EventLoop {
         if next.is_infinite() && alarm.is_none() {
             return true;
         }
-        let now = self.now();
+        let now = local.reactor.clock().exact();
         if next <= now {
             return false;
         }

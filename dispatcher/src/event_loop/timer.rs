@@ -17,7 +17,9 @@ use crate::event_loop::event_loop::{EventLoop, Local};
 use crate::event_loop::handle::{LoopEvent, LoopShared};
 use crate::event_loop::slots::Key;
 use crate::event_loop::summary::{Holder, HolderKind};
-use crate::event_loop::timer_state::{Arming, MissedTicks, Plan, Repeat, Tick, TimerState, Wheel};
+use crate::event_loop::timer_state::{
+    Arming, MissedTicks, Period, Plan, Repeat, SharedArming, Tick, TimerState, Wheel,
+};
 use crate::event_loop::timer_wheel::TimerKey;
 use crate::status::Status;
 use crate::sync::Arc;
@@ -62,11 +64,10 @@ impl From<TimerError> for Status {
     }
 }
 
-/// The part of a timer that any thread may reach.
-struct Shared {
+/// One timer, as its loop and its handle share it.
+struct TimerNode {
     arming: Arming<TimerKey>,
     key: Key,
-    owner: Arc<LoopShared>,
 }
 
 /// The wheel of a loop as the loop itself reaches it.
@@ -75,10 +76,12 @@ struct AtHome<'a>(&'a Local, Key);
 impl Wheel for AtHome<'_> {
     type Id = TimerKey;
 
+    #[inline]
     fn arm(&self, deadline: Instant) -> TimerKey {
         self.0.loop_timers.arm(deadline, self.1)
     }
 
+    #[inline]
     fn cancel(&self, id: TimerKey) {
         self.0.loop_timers.cancel(id);
     }
@@ -104,22 +107,18 @@ impl Wheel for FromAfar<'_> {
 pub(crate) struct TimerSlot {
     /// Absent while it runs.
     callback: Option<Callback>,
-    /// Absent only while the slot is being made.
-    shared: Option<Arc<Shared>>,
+    node: Rc<TimerNode>,
     created: &'static Location<'static>,
 }
 
 impl TimerSlot {
     /// What keeps a loop from ending: a timer that was armed since the shutdown began.
     pub(crate) fn holder(&self) -> Option<Holder> {
-        let holds = self.shared.as_ref().is_some_and(|shared| shared.arming.holds());
-        holds.then_some(Holder { kind: HolderKind::Timer, created: self.created })
+        self.node.arming.holds().then_some(Holder { kind: HolderKind::Timer, created: self.created })
     }
 
     pub(crate) fn stop(&self, local: &Local) {
-        if let Some(shared) = &self.shared {
-            let _ = shared.arming.stop(&AtHome(local, shared.key));
-        }
+        let _ = self.node.arming.stop(&AtHome(local, self.node.key));
     }
 }
 
@@ -151,36 +150,36 @@ impl EventLoop {
     #[track_caller]
     pub fn timer(&self, callback: impl FnMut(&EventLoop, Tick) + 'static) -> Timer {
         let local = self.local();
-        let slot = TimerSlot { callback: Some(Box::new(callback)), shared: None, created: Location::caller() };
-        let key = local.timers.borrow_mut().insert(slot);
-        let shared = Arc::new(Shared { arming: Arming::new(), key, owner: local.shared.clone() });
-        if let Some(slot) = local.timers.borrow_mut().get_mut(key) {
-            slot.shared = Some(shared.clone());
-        }
-        Timer { owner: local.clone(), shared, last: Cell::new(None), is_attached: true }
+        let (callback, created): (Callback, _) = (Box::new(callback), Location::caller());
+        let mut made = None;
+        local.timers.borrow_mut().insert_with(|key| {
+            let node = made.insert(Rc::new(TimerNode { arming: Arming::new(), key })).clone();
+            TimerSlot { callback: Some(callback), node, created }
+        });
+        let node = made.expect("it was made a few lines above");
+        Timer { owner: local.clone(), node, last: Cell::new(None), is_attached: true }
     }
 
     /// A deadline has come.
     pub(crate) fn fire_timer(&self, key: Key, deadline: Instant) {
         let timers = &self.local().timers;
-        let Some((Some(shared), callback)) = ({
+        let Some((node, mut callback)) = ({
             let mut timers = timers.borrow_mut();
-            timers.get_mut(key).map(|slot| (slot.shared.clone(), slot.callback.take()))
+            timers.get_mut(key).map(|slot| (slot.node.clone(), slot.callback.take()))
         }) else {
             return;
         };
-        let mut callback = callback;
         let wheel = AtHome(self.local(), key);
-        if let Some(tick) = shared.arming.begin_firing(&wheel, deadline, self.local().reactor.clock().exact()) {
+        if let Some(tick) = node.arming.begin_firing(&wheel, deadline, self.local().reactor.clock().exact()) {
             if let Some(callback) = &mut callback {
                 self.call("timer", || callback(self, tick));
             }
-            shared.arming.end_firing(&wheel, self.accepts_arming());
+            node.arming.end_firing(&wheel, self.accepts_arming());
         }
         let unused = {
             let mut timers = timers.borrow_mut();
             match timers.get_mut(key) {
-                Some(_) if shared.arming.is_over() => {
+                Some(_) if node.arming.is_over() => {
                     timers.remove(key);
                     callback
                 }
@@ -199,7 +198,7 @@ impl EventLoop {
     /// Somebody, on another thread perhaps, has left this timer with nothing to do any more.
     pub(crate) fn remove_timer(&self, key: Key) {
         let mut timers = self.local().timers.borrow_mut();
-        let is_over = timers.get_mut(key).and_then(|slot| slot.shared.as_ref()).is_some_and(|of| of.arming.is_over());
+        let is_over = timers.get_mut(key).is_some_and(|slot| slot.node.arming.is_over());
         let unused = is_over.then(|| timers.remove(key)).flatten();
         drop(timers);
         if unused.is_some() {
@@ -223,9 +222,9 @@ impl EventLoop {
 #[must_use = "dropping a timer stops it; `detach` leaves it to its loop"]
 pub struct Timer {
     owner: Rc<Local>,
-    shared: Arc<Shared>,
-    /// What it was armed for last: how long after the arming, and how it repeats.
-    last: Cell<Option<(Duration, Repeat)>>,
+    node: Rc<TimerNode>,
+    /// What it was armed for last: how long after the arming, which is its period as well if it ticks.
+    last: Cell<Option<(Duration, Option<MissedTicks>)>>,
     is_attached: bool,
 }
 
@@ -235,8 +234,9 @@ impl Timer {
     ///
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
+    #[inline]
     pub fn once(&self, after: Duration) -> Result<(), TimerError> {
-        self.arm_after(after, Repeat::Once)
+        self.arm_after(after, None)
     }
 
     /// Arms the timer to fire once, at `deadline`. Replaces what it was armed for.
@@ -245,7 +245,7 @@ impl Timer {
     /// See [`TimerError`]; nothing changes then.
     pub fn once_at(&self, deadline: Instant) -> Result<(), TimerError> {
         let after = deadline.duration_since(self.owner.reactor.clock().exact());
-        self.arm(deadline, after, Repeat::Once)
+        self.arm(deadline, after, None)
     }
 
     /// Arms the timer to fire every `period`, for the first time one period from now. Replaces what it was armed for.
@@ -267,7 +267,7 @@ impl Timer {
         if period.is_zero() {
             return Err(TimerError::ZeroPeriod);
         }
-        self.arm_after(period, Repeat::Every(period, missed))
+        self.arm_after(period, Some(missed))
     }
 
     /// Arms the timer as it was armed last, counted from now.
@@ -275,58 +275,62 @@ impl Timer {
     /// # Errors
     /// See [`TimerError`]; nothing changes then.
     pub fn restart(&self) -> Result<(), TimerError> {
-        let (after, repeat) = self.last.get().ok_or(TimerError::NeverArmed)?;
-        self.arm_after(after, repeat)
+        let (after, ticks) = self.last.get().ok_or(TimerError::NeverArmed)?;
+        self.arm_after(after, ticks)
     }
 
-    fn arm_after(&self, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
+    #[inline]
+    fn arm_after(&self, after: Duration, ticks: Option<MissedTicks>) -> Result<(), TimerError> {
         // The clock is read here and now: a time from the beginning of the iteration would make the timer fire early.
-        self.arm(self.owner.reactor.clock().exact() + after, after, repeat)
+        self.arm(self.owner.reactor.clock().exact() + after, after, ticks)
     }
 
-    fn arm(&self, deadline: Instant, after: Duration, repeat: Repeat) -> Result<(), TimerError> {
+    #[inline]
+    fn arm(&self, deadline: Instant, after: Duration, ticks: Option<MissedTicks>) -> Result<(), TimerError> {
         if deadline.is_infinite() {
             return Err(TimerError::Infinite);
         }
         if !self.owner.accepts_arming() {
             return Err(TimerError::LoopEnded);
         }
+        let repeat = ticks.map_or(Repeat::Once, |missed| Repeat::Every(Period::new(after), missed));
         let plan = Plan { repeat, since_shutdown: self.owner.is_shutting_down() };
-        if !self.shared.arming.arm(&self.wheel(), deadline, plan) {
+        if !self.node.arming.arm(&self.wheel(), deadline, plan) {
             return Err(TimerError::Destroyed);
         }
-        self.last.set(Some((after, repeat)));
+        self.last.set(Some((after, ticks)));
         Ok(())
     }
 
     /// Stops the timer. Answers whether this has kept a call from happening.
+    #[inline]
     pub fn stop(&self) -> bool {
-        self.shared.arming.stop(&self.wheel()).prevented
+        self.node.arming.stop(&self.wheel()).prevented
     }
 
     fn wheel(&self) -> AtHome<'_> {
-        AtHome(&self.owner, self.shared.key)
+        AtHome(&self.owner, self.node.key)
     }
 
     /// What the timer is doing.
     pub fn state(&self) -> TimerState {
-        self.shared.arming.state()
+        self.node.arming.state()
     }
 
     /// A handle that stops or destroys this timer from any thread.
     pub fn stopper(&self) -> TimerStopper {
-        TimerStopper { shared: self.shared.clone() }
+        TimerStopper { arming: self.node.arming.share(), key: self.node.key, owner: self.owner.shared.clone() }
     }
 
     /// Leaves the timer to its loop, until it has fired (a ticker: until the loop ends or a [`TimerStopper`] stops it).
     pub fn detach(mut self) {
         self.is_attached = false;
-        let is_over = self.shared.arming.detach();
+        let is_over = self.node.arming.detach();
         // While its callback runs, the loop looks at this when that has returned.
         let unused = {
             let mut timers = self.owner.timers.borrow_mut();
-            let is_at_home = timers.get_mut(self.shared.key).is_some_and(|slot| slot.callback.is_some());
-            if is_over && is_at_home { timers.remove(self.shared.key) } else { None }
+            let is_at_home = timers.get_mut(self.node.key).is_some_and(|slot| slot.callback.is_some());
+            if is_over && is_at_home { timers.remove(self.node.key) } else { None }
         };
         drop(unused);
     }
@@ -335,8 +339,8 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if self.is_attached {
-            self.shared.arming.destroy(&self.wheel());
-            let slot = self.owner.timers.borrow_mut().remove(self.shared.key);
+            self.node.arming.destroy(&self.wheel());
+            let slot = self.owner.timers.borrow_mut().remove(self.node.key);
             drop(slot);
         }
     }
@@ -351,20 +355,22 @@ impl fmt::Debug for Timer {
 /// Stops one timer, from any thread, any number of times, or destroys it.
 #[derive(Clone)]
 pub struct TimerStopper {
-    shared: Arc<Shared>,
+    arming: Arc<SharedArming<TimerKey>>,
+    key: Key,
+    owner: Arc<LoopShared>,
 }
 
 impl TimerStopper {
     /// Stops the timer. `true`: the callback is not going to be called any more, until it is armed anew. `false`: it
     /// was idle, or is being called for the last time at this moment; a call that is under way is not waited for.
     pub fn stop(&self) -> bool {
-        let stopped = self.shared.arming.stop(&FromAfar(&self.shared.owner));
+        let stopped = self.arming.stop(&FromAfar(&self.owner));
         if stopped.is_over {
-            self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
+            self.owner.tell(LoopEvent::TimerGone(self.key));
         }
         if stopped.prevented {
             // The loop may be shutting down and waiting for nothing but this timer.
-            self.shared.owner.parker.unpark();
+            self.owner.parker.unpark();
         }
         stopped.prevented
     }
@@ -372,9 +378,9 @@ impl TimerStopper {
     /// Stops the timer for good: from now on it cannot be armed, and its callback is dropped by its loop, at its next turn.
     /// A call that is under way is not waited for. Answers whether this call did it.
     pub fn destroy(&self) -> bool {
-        let destroyed = self.shared.arming.destroy(&FromAfar(&self.shared.owner));
+        let destroyed = self.arming.destroy(&FromAfar(&self.owner));
         if destroyed {
-            self.shared.owner.tell(LoopEvent::TimerGone(self.shared.key));
+            self.owner.tell(LoopEvent::TimerGone(self.key));
         }
         destroyed
     }
@@ -382,6 +388,6 @@ impl TimerStopper {
 
 impl fmt::Debug for TimerStopper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TimerStopper({:?})", self.shared.arming.state())
+        write!(f, "TimerStopper({:?})", self.arming.state())
     }
 }

@@ -7,16 +7,19 @@
 //! | `Firing` | the callback runs | its return: to `Armed` if it ticks, else to `Idle`; stopping or arming anew before that |
 //! | `Destroyed` | the callback is gone or about to go; it is never called again | |
 //!
-//! All changes happen under one lock, and so do the calls to the wheel that belong to them; whoever takes the timer out
-//! of `Armed` has decided what becomes of it. A deadline that was taken out of the wheel already, or stays there for a
-//! while, and that somebody stops before the loop comes to it, finds the state changed and is told to nobody.
+//! A timer that nobody but its loop can reach needs no lock. When a handle for other threads is made for the first time,
+//! the state moves under one, for good. From then on all changes happen under that lock, and so do the calls to the wheel
+//! that belong to them; whoever takes the timer out of `Armed` has decided what becomes of it. A deadline that was taken out
+//! of the wheel already, or stays there for a while, and that somebody stops before the loop comes to it, finds the state
+//! changed and is told to nobody.
 //!
 //! Where the deadlines are kept is a parameter here: the loop itself has them in a wheel of its own, others can only ask
 //! it to take one out, and a model stands in for both.
 
+use std::cell::{OnceCell, RefCell};
 use std::time::Duration;
 
-use crate::sync::Mutex;
+use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
 
 /// What a ticker does about ticks that were due while its loop was busy.
@@ -63,7 +66,18 @@ pub enum TimerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Once,
-    Every(Duration, MissedTicks),
+    Every(Period, MissedTicks),
+}
+
+/// Nanoseconds between two ticks. (A `Duration` is half as long again, and cannot be copied in one piece.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Period(u64);
+
+impl Period {
+    /// One that is too long to be expressed is longer than any clock runs.
+    pub(crate) fn new(period: Duration) -> Self {
+        Period(period.as_nanos().try_into().unwrap_or(u64::MAX))
+    }
 }
 
 /// What a timer is armed for, apart from its deadline.
@@ -103,11 +117,20 @@ pub(crate) struct Stopped {
     pub(crate) is_over: bool,
 }
 
-/// The state of one timer. Its methods are given the wheel in which it is armed, as the caller reaches it.
+/// The state of one timer, as its loop reaches it. The methods are given the wheel in which it is armed, as the caller
+/// reaches that.
 pub(crate) struct Arming<I> {
+    /// The state, until it is shared.
+    alone: RefCell<Inner<I>>,
+    shared: OnceCell<Arc<SharedArming<I>>>,
+}
+
+/// The state of one timer, as any thread reaches it.
+pub(crate) struct SharedArming<I> {
     inner: Mutex<Inner<I>>,
 }
 
+#[derive(Clone, Copy)]
 struct Inner<I> {
     state: State<I>,
     /// Nobody has a handle that could arm it.
@@ -116,39 +139,127 @@ struct Inner<I> {
 
 impl<I: Copy> Arming<I> {
     pub(crate) fn new() -> Self {
-        Arming { inner: Mutex::new(Inner { state: State::Idle, detached: false }) }
+        let alone = RefCell::new(Inner { state: State::Idle, detached: false });
+        Arming { alone, shared: OnceCell::new() }
+    }
+
+    /// The state for other threads. From the first call on it costs its loop a lock, too.
+    pub(crate) fn share(&self) -> Arc<SharedArming<I>> {
+        let shared = || Arc::new(SharedArming { inner: Mutex::new(*self.alone.borrow()) });
+        self.shared.get_or_init(shared).clone()
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut Inner<I>) -> R) -> R {
+        match self.shared.get() {
+            None => body(&mut self.alone.borrow_mut()),
+            Some(shared) => body(&mut shared.inner.lock()),
+        }
     }
 
     /// Arms the timer, in place of what it was armed for. `false`: it was destroyed.
+    #[inline]
     pub(crate) fn arm(&self, wheel: &impl Wheel<Id = I>, deadline: Instant, plan: Plan) -> bool {
-        let mut inner = self.inner.lock();
-        match inner.state {
-            State::Destroyed => return false,
-            State::Armed { id, .. } => wheel.cancel(id),
-            State::Idle | State::Firing { .. } => {}
+        match self.shared.get() {
+            None => self.alone.borrow_mut().arm(wheel, deadline, plan),
+            Some(shared) => shared.arm(wheel, deadline, plan),
         }
-        inner.state = State::Armed { deadline, plan, id: wheel.arm(deadline) };
-        true
     }
 
+    #[inline]
     pub(crate) fn stop(&self, wheel: &impl Wheel<Id = I>) -> Stopped {
-        let mut inner = self.inner.lock();
-        let prevented = match inner.state {
-            State::Idle | State::Destroyed => return Stopped { prevented: false, is_over: false },
-            State::Armed { id, .. } => {
-                wheel.cancel(id);
-                true
-            }
-            State::Firing { plan, .. } => plan.repeat != Repeat::Once,
-        };
-        inner.state = State::Idle;
-        Stopped { prevented, is_over: inner.detached }
+        match self.shared.get() {
+            None => self.alone.borrow_mut().stop(wheel),
+            Some(shared) => shared.stop(wheel),
+        }
     }
 
     /// Stops the timer for good. Answers whether this call did it.
     pub(crate) fn destroy(&self, wheel: &impl Wheel<Id = I>) -> bool {
-        let mut inner = self.inner.lock();
-        match std::mem::replace(&mut inner.state, State::Destroyed) {
+        self.with(|inner| inner.destroy(wheel))
+    }
+
+    /// Nobody is going to arm it any more. Answers whether it has nothing more to do.
+    pub(crate) fn detach(&self) -> bool {
+        self.with(Inner::detach)
+    }
+
+    /// Whether it neither has anything to do nor can be given anything.
+    pub(crate) fn is_over(&self) -> bool {
+        self.with(|inner| inner.is_over())
+    }
+
+    pub(crate) fn state(&self) -> TimerState {
+        self.with(|inner| inner.state())
+    }
+
+    /// Whether the timer keeps its loop from ending.
+    pub(crate) fn holds(&self) -> bool {
+        self.with(|inner| matches!(inner.state, State::Armed { plan: Plan { since_shutdown: true, .. }, .. }))
+    }
+
+    /// From armed to firing, if it is this deadline that it is armed for. Else it was stopped or armed anew meanwhile.
+    pub(crate) fn begin_firing(&self, wheel: &impl Wheel<Id = I>, fired: Instant, now: Instant) -> Option<Tick> {
+        self.with(|inner| inner.begin_firing(wheel, fired, now))
+    }
+
+    /// From firing to armed for the next tick, or to idle, unless the callback or somebody else has decided otherwise.
+    pub(crate) fn end_firing(&self, wheel: &impl Wheel<Id = I>, may_tick: bool) {
+        self.with(|inner| inner.end_firing(wheel, may_tick));
+    }
+}
+
+impl<I: Copy> SharedArming<I> {
+    /// [`Arming::arm`].
+    #[inline(never)]
+    fn arm(&self, wheel: &impl Wheel<Id = I>, deadline: Instant, plan: Plan) -> bool {
+        self.inner.lock().arm(wheel, deadline, plan)
+    }
+
+    /// [`Arming::stop`].
+    #[inline(never)]
+    pub(crate) fn stop(&self, wheel: &impl Wheel<Id = I>) -> Stopped {
+        self.inner.lock().stop(wheel)
+    }
+
+    /// [`Arming::destroy`].
+    pub(crate) fn destroy(&self, wheel: &impl Wheel<Id = I>) -> bool {
+        self.inner.lock().destroy(wheel)
+    }
+
+    pub(crate) fn state(&self) -> TimerState {
+        self.inner.lock().state()
+    }
+}
+
+impl<I: Copy> Inner<I> {
+    #[inline]
+    fn arm(&mut self, wheel: &impl Wheel<Id = I>, deadline: Instant, plan: Plan) -> bool {
+        if let State::Destroyed = self.state {
+            return false;
+        }
+        if let State::Armed { id, .. } = self.state {
+            wheel.cancel(id);
+        }
+        self.state = State::Armed { deadline, plan, id: wheel.arm(deadline) };
+        true
+    }
+
+    #[inline]
+    fn stop(&mut self, wheel: &impl Wheel<Id = I>) -> Stopped {
+        let prevented = if let State::Armed { id, .. } = self.state {
+            wheel.cancel(id);
+            true
+        } else if let State::Firing { plan, .. } = self.state {
+            plan.repeat != Repeat::Once
+        } else {
+            return Stopped { prevented: false, is_over: false };
+        };
+        self.state = State::Idle;
+        Stopped { prevented, is_over: self.detached }
+    }
+
+    fn destroy(&mut self, wheel: &impl Wheel<Id = I>) -> bool {
+        match std::mem::replace(&mut self.state, State::Destroyed) {
             State::Destroyed => return false,
             State::Armed { id, .. } => wheel.cancel(id),
             State::Idle | State::Firing { .. } => {}
@@ -156,52 +267,38 @@ impl<I: Copy> Arming<I> {
         true
     }
 
-    /// Nobody is going to arm it any more. Answers whether it has nothing more to do.
-    pub(crate) fn detach(&self) -> bool {
-        let mut inner = self.inner.lock();
-        inner.detached = true;
-        matches!(inner.state, State::Idle | State::Destroyed)
+    fn detach(&mut self) -> bool {
+        self.detached = true;
+        matches!(self.state, State::Idle | State::Destroyed)
     }
 
-    /// Whether it neither has anything to do nor can be given anything.
-    pub(crate) fn is_over(&self) -> bool {
-        let inner = self.inner.lock();
-        matches!(inner.state, State::Destroyed) || (inner.detached && matches!(inner.state, State::Idle))
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Destroyed) || (self.detached && matches!(self.state, State::Idle))
     }
 
-    pub(crate) fn state(&self) -> TimerState {
-        let state = self.inner.lock().state;
-        match state {
+    fn state(&self) -> TimerState {
+        match self.state {
             State::Idle | State::Destroyed => TimerState::Idle,
             State::Armed { deadline, .. } => TimerState::Armed(deadline),
             State::Firing { .. } => TimerState::Firing,
         }
     }
 
-    /// Whether the timer keeps its loop from ending.
-    pub(crate) fn holds(&self) -> bool {
-        matches!(self.inner.lock().state, State::Armed { plan: Plan { since_shutdown: true, .. }, .. })
-    }
-
-    /// From armed to firing, if it is this deadline that it is armed for. Else it was stopped or armed anew meanwhile.
-    pub(crate) fn begin_firing(&self, wheel: &impl Wheel<Id = I>, fired: Instant, now: Instant) -> Option<Tick> {
-        let mut inner = self.inner.lock();
-        let State::Armed { deadline, plan, id } = inner.state else { return None };
+    fn begin_firing(&mut self, wheel: &impl Wheel<Id = I>, fired: Instant, now: Instant) -> Option<Tick> {
+        let State::Armed { deadline, plan, id } = self.state else { return None };
         if deadline != fired {
             return None;
         }
         // Armed anew for the same deadline, with the older event still under way: this call is for the newer arming.
         wheel.cancel(id);
         let (next, missed) = plan.repeat.after(deadline, now);
-        inner.state = State::Firing { next, plan };
+        self.state = State::Firing { next, plan };
         Some(Tick { deadline, missed })
     }
 
-    /// From firing to armed for the next tick, or to idle, unless the callback or somebody else has decided otherwise.
-    pub(crate) fn end_firing(&self, wheel: &impl Wheel<Id = I>, may_tick: bool) {
-        let mut inner = self.inner.lock();
-        let State::Firing { next, plan } = inner.state else { return };
-        inner.state = match plan.repeat {
+    fn end_firing(&mut self, wheel: &impl Wheel<Id = I>, may_tick: bool) {
+        let State::Firing { next, plan } = self.state else { return };
+        self.state = match plan.repeat {
             Repeat::Every(..) if may_tick && !next.is_infinite() => {
                 State::Armed { deadline: next, plan, id: wheel.arm(next) }
             }
@@ -213,17 +310,14 @@ impl<I: Copy> Arming<I> {
 impl Repeat {
     /// The deadline after one that is told at `now`, and how many between them are not told.
     fn after(self, deadline: Instant, now: Instant) -> (Instant, u64) {
-        let Repeat::Every(period, policy) = self else { return (Instant::INFINITE, 0) };
-        let period_ns = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let missed = now.as_nanos().saturating_sub(deadline.as_nanos()) / period_ns;
-        match policy {
-            MissedTicks::Skip => {
-                let last = deadline.as_nanos().saturating_add(period_ns.saturating_mul(missed));
-                (Instant::from_nanos(last) + period, missed)
-            }
-            MissedTicks::Burst => (deadline + period, 0),
-            MissedTicks::Delay => (now + period, missed),
-        }
+        let Repeat::Every(Period(period), policy) = self else { return (Instant::INFINITE, 0) };
+        let missed = now.as_nanos().saturating_sub(deadline.as_nanos()) / period.max(1);
+        let (from, periods, missed) = match policy {
+            MissedTicks::Skip => (deadline, missed.saturating_add(1), missed),
+            MissedTicks::Burst => (deadline, 1, 0),
+            MissedTicks::Delay => (now, 1, missed),
+        };
+        (Instant::from_nanos(from.as_nanos().saturating_add(period.saturating_mul(periods))), missed)
     }
 }
 
@@ -232,7 +326,7 @@ mod tests {
     use super::*;
 
     fn after(policy: MissedTicks, deadline: u64, now: u64) -> (u64, u64) {
-        let every = Repeat::Every(Duration::from_nanos(10), policy);
+        let every = Repeat::Every(Period::new(Duration::from_nanos(10)), policy);
         let (next, missed) = every.after(Instant::from_nanos(deadline), Instant::from_nanos(now));
         (next.as_nanos(), missed)
     }

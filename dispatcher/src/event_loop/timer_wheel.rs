@@ -89,14 +89,15 @@ impl<T> TimerWheel<T> {
     ///
     /// # Panics
     /// With 2^32 - 1 timers armed.
+    #[inline]
     pub(crate) fn arm(&mut self, deadline: Instant, value: T) -> TimerKey {
         let index = self.slot_for(deadline.as_nanos(), value);
-        self.append(index);
         self.armed += 1;
-        TimerKey { index, generation: self.timers[index as usize].generation }
+        TimerKey { index, generation: self.append(index) }
     }
 
     /// Disarms a timer and returns its value; `None` if it was taken out or canceled before.
+    #[inline]
     pub(crate) fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let slot = self.timers.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -160,34 +161,29 @@ impl<T> TimerWheel<T> {
         Some((above | (place as u64) << shift, ring * PLACES + place))
     }
 
-    fn list_for(&self, deadline: u64) -> usize {
-        if deadline <= self.now {
-            return OVERDUE;
-        }
-        let ring = (63 - (deadline ^ self.now).leading_zeros()) / BITS;
-        let place = (deadline >> (ring * BITS)) as usize % PLACES;
-        ring as usize * PLACES + place
-    }
-
-    fn append(&mut self, index: u32) {
-        let deadline = self.timers[index as usize].deadline;
-        let at = self.list_for(deadline);
+    /// Hangs a slot up at the end of its list. Answers with its generation.
+    #[inline]
+    fn append(&mut self, index: u32) -> u32 {
+        let at = list_for(self.timers[index as usize].deadline, self.now);
         let list = &mut self.lists[at];
         let previous = std::mem::replace(&mut list.last, index);
-        list.earliest = list.earliest.min(deadline);
-        if previous == NONE {
-            list.first = index;
-        } else {
-            self.timers[previous as usize].next = index;
-        }
         let slot = &mut self.timers[index as usize];
         (slot.previous, slot.next, slot.list) = (previous, NONE, at as u16);
+        list.earliest = list.earliest.min(slot.deadline);
+        let generation = slot.generation;
+        if previous != NONE {
+            self.timers[previous as usize].next = index;
+            return generation;
+        }
+        list.first = index;
         if at != OVERDUE {
             self.occupied_places[at / PLACES] |= 1 << (at % PLACES);
             self.occupied_rings |= 1 << (at / PLACES);
         }
+        generation
     }
 
+    #[inline]
     fn unlink(&mut self, index: u32) {
         let Slot { previous, next, list, .. } = self.timers[index as usize];
         let list = usize::from(list);
@@ -205,6 +201,7 @@ impl<T> TimerWheel<T> {
         }
     }
 
+    #[inline]
     fn mark_empty(&mut self, list: usize) {
         if list == OVERDUE {
             return;
@@ -216,6 +213,7 @@ impl<T> TimerWheel<T> {
         }
     }
 
+    #[inline]
     fn slot_for(&mut self, deadline: u64, value: T) -> u32 {
         if self.free != NONE {
             let index = self.free;
@@ -230,12 +228,23 @@ impl<T> TimerWheel<T> {
         index
     }
 
+    #[inline]
     fn give_up(&mut self, index: u32) {
         let slot = &mut self.timers[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.next = std::mem::replace(&mut self.free, index);
         self.armed -= 1;
     }
+}
+
+/// The list in which a deadline hangs while the wheel is at `now`.
+fn list_for(deadline: u64, now: u64) -> usize {
+    if deadline <= now {
+        return OVERDUE;
+    }
+    let ring = (63 - (deadline ^ now).leading_zeros()) / BITS;
+    let place = (deadline >> (ring * BITS)) as usize % PLACES;
+    ring as usize * PLACES + place
 }
 
 impl<T> fmt::Debug for TimerWheel<T> {
