@@ -195,6 +195,54 @@ fn a_panicking_job_can_be_armed_again() {
     assert_eq!(summary.panics(), 1);
 }
 
+/// A job that its own callback drops, after which it panics, either itself or in the drop of what it has captured.
+fn drops_itself<T: 'static>(event_loop: &EventLoop, captured: T, panics: bool) -> Rc<RefCell<Option<Job>>> {
+    let own: Rc<RefCell<Option<Job>>> = Rc::default();
+    let reached = own.clone();
+    let job = event_loop.job(move |_| {
+        let _captured = &captured;
+        reached.borrow_mut().take();
+        assert!(!panics, "on purpose");
+    });
+    job.arm().unwrap();
+    *own.borrow_mut() = Some(job);
+    own
+}
+
+/// Shows E32, J7.
+#[test]
+fn a_panic_keeps_no_other_job_of_the_same_drain_from_running() {
+    struct WhenDropped(Log, bool);
+    impl Drop for WhenDropped {
+        fn drop(&mut self) {
+            self.0.add("dropped");
+            assert!(!self.1, "on purpose");
+        }
+    }
+    let log = Log::new();
+    let entries = log.clone();
+    let summary = run(loops(1).setup(0, move |event_loop| {
+        let jobs = [named(event_loop, &entries, "first"), event_loop.job(|_| panic!("on purpose"))];
+        jobs.iter().for_each(|job| job.arm().unwrap());
+        drops_itself(event_loop, WhenDropped(entries.clone(), false), true);
+        let middle = named(event_loop, &entries, "middle");
+        middle.arm().unwrap();
+        drops_itself(event_loop, WhenDropped(entries.clone(), true), false);
+        let captured = WhenDropped(entries.clone(), false);
+        let left_to_its_loop = event_loop.job(move |_| {
+            let _captured = &captured;
+            panic!("on purpose");
+        });
+        left_to_its_loop.arm().unwrap();
+        left_to_its_loop.detach();
+        let last = named(event_loop, &entries, "last");
+        last.arm().unwrap();
+        finish(event_loop, jobs.into_iter().chain([middle, last]).collect());
+    }));
+    assert_eq!(log.text(), "first dropped middle dropped dropped last");
+    assert_eq!(summary.panics(), 4, "of a callback, of one whose job had gone, of a drop, of one left to its loop");
+}
+
 /// Shows J12, X3.
 #[test]
 fn jobs_armed_during_the_teardown_run_before_the_loop_ends() {

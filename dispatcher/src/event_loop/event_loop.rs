@@ -11,7 +11,8 @@
 //! | `Ended` | everything is refused, all that users left behind has been dropped | |
 //!
 //! Between `Draining` and `Closing` the inbox closes in one step: each post is either run or refused. A panic of a
-//! callback is caught, reported and counted; the loop goes on. No table is borrowed while user code runs.
+//! callback is caught, reported and counted; the loop goes on. No table is borrowed while user code runs, but for what
+//! `job_table.rs` tells of.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ use crate::event_loop::current;
 use crate::event_loop::deferred::Deferred;
 use crate::event_loop::handle::{LoopEvent, LoopHandle, LoopShared, Refused};
 use crate::event_loop::hook::HookTable;
-use crate::event_loop::job::JobTable;
+use crate::event_loop::job_table::JobTable;
 use crate::event_loop::loop_local::LocalTable;
 use crate::event_loop::loop_manager::{ManagerHandle, ManagerShared};
 use crate::event_loop::loop_timers::LoopTimers;
@@ -32,7 +33,7 @@ use crate::event_loop::panics::{LoopPanic, LoopPanicPolicy, PanicObserver, caugh
 use crate::event_loop::parker::{Parker, Workload};
 use crate::event_loop::pause::AtGate;
 use crate::event_loop::rate_limiter::Limiters;
-use crate::event_loop::reactor::Reactor;
+use crate::event_loop::reactor::{OwnPoll, Reactor};
 use crate::event_loop::slots::Slots;
 use crate::event_loop::summary::{Holder, LoopSummary};
 use crate::event_loop::timer::TimerSlot;
@@ -127,11 +128,14 @@ pub(super) enum Phase {
 
 type Teardown = Box<dyn FnOnce(&EventLoop)>;
 
-/// What a loop keeps on its own thread. No part of it is borrowed while user code runs.
+/// What a loop keeps on its own thread. No part of it is borrowed while user code runs: see
+/// `job_table.rs` for the one exception.
 pub(crate) struct Local {
     pub(crate) shared: Arc<LoopShared>,
     pub(crate) reactor: Arc<Reactor>,
-    pub(crate) jobs: RefCell<JobTable>,
+    /// The right to poll, if no other thread ever looks at the reactor.
+    pub(super) own_poll: RefCell<Option<OwnPoll>>,
+    pub(crate) jobs: JobTable,
     pub(crate) timers: RefCell<Slots<TimerSlot>>,
     pub(crate) loop_timers: LoopTimers,
     pub(crate) waits: RefCell<Slots<WaitSlot>>,
@@ -152,7 +156,8 @@ pub(crate) struct Local {
     pub(super) phase: Cell<Phase>,
     /// Set when the last teardown callback has returned: how long whatever goes on may go on.
     pub(super) linger_until: Cell<Option<(Instant, TimerId)>>,
-    pub(super) turns: Cell<u32>,
+    /// How many iterations are to come before the next that looks at the reactor.
+    pub(super) until_poll: Cell<u32>,
     /// The loop has slept since its last look at the reactor, and sleeping looks at it.
     pub(super) has_slept: Cell<bool>,
     pub(super) poll_every: u32,
@@ -169,6 +174,10 @@ impl Local {
     /// Whether timers, waits and work can still be given to the loop.
     pub(crate) fn accepts_arming(&self) -> bool {
         matches!(self.phase.get(), Phase::Running | Phase::Draining)
+    }
+
+    pub(super) fn has_own_poll(&self) -> bool {
+        self.own_poll.borrow().is_some()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -203,8 +212,9 @@ impl EventLoop {
         let now = reactor.clock().now();
         let local = Rc::new(Local {
             shared,
+            own_poll: RefCell::new(reactor.own_poll()),
             reactor,
-            jobs: RefCell::new(JobTable::new()),
+            jobs: JobTable::new(),
             timers: RefCell::new(Slots::new()),
             loop_timers: LoopTimers::new(now),
             waits: RefCell::new(Slots::new()),
@@ -222,7 +232,7 @@ impl EventLoop {
             until_shutdown: RefCell::new(Vec::new()),
             phase: Cell::new(Phase::Running),
             linger_until: Cell::new(None),
-            turns: Cell::new(0),
+            until_poll: Cell::new(poll_every - 1),
             has_slept: Cell::new(false),
             poll_every,
             policy,
@@ -266,7 +276,7 @@ impl EventLoop {
     /// }
     /// ```
     pub fn now(&self) -> Instant {
-        self.local.reactor.clock().now()
+        self.local.reactor.clock().exact()
     }
 
     /// Whether a shutdown has begun. True from before the first teardown callback.
@@ -341,15 +351,18 @@ impl EventLoop {
 
     /// [`EventLoop::call`] for one of several in a row.
     pub(crate) fn call_next(&self, kind: &'static str, body: impl FnOnce()) {
-        self.local.callbacks.set(self.local.callbacks.get() + 1);
+        self.count_callback();
         self.guarded(kind, body);
     }
 
-    /// Calls user code that counts as no callback, and reports its panic.
-    pub(crate) fn guarded(&self, kind: &'static str, body: impl FnOnce()) {
-        if let Err(message) = caught(body) {
-            self.report(kind, message);
-        }
+    /// A callback is about to be called, under a guard that is there already.
+    pub(crate) fn count_callback(&self) {
+        self.local.callbacks.set(self.local.callbacks.get() + 1);
+    }
+
+    /// Calls user code that counts as no callback, or that counts itself, and reports its panic. `None`: it panicked.
+    pub(crate) fn guarded<R>(&self, kind: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+        caught(body).map_err(|message| self.report(kind, message)).ok()
     }
 
     #[cold]

@@ -136,11 +136,16 @@ impl EventLoop {
         Hook { owner: self.local().clone(), kind, id, is_attached: true }
     }
 
+    #[inline]
     pub(super) fn run_hooks(&self, kind: HookKind) {
-        let hooks = &self.local().hooks;
-        if !hooks.borrow().has(kind) {
-            return;
+        if self.local().hooks.borrow().has(kind) {
+            self.run_hooks_there(kind);
         }
+    }
+
+    #[inline(never)]
+    fn run_hooks_there(&self, kind: HookKind) {
+        let hooks = &self.local().hooks;
         let newest = hooks.borrow().next_id;
         let mut last = 0;
         loop {

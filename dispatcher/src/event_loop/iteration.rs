@@ -20,11 +20,9 @@ use crate::event_loop::current::{self, Entered};
 use crate::event_loop::event_loop::{EventLoop, Phase, WAIT_KEY};
 use crate::event_loop::handle::LoopEvent;
 use crate::event_loop::hook::HookKind;
-use crate::event_loop::parker::poll;
 use crate::event_loop::reactor::{Fired, PollMode};
 use crate::event_loop::slots::Key;
 use crate::event_loop::summary::LoopSummary;
-use crate::sync::Chain;
 
 impl EventLoop {
     /// One iteration, without sleeping. Answers whether there is more to do at once.
@@ -55,7 +53,10 @@ impl EventLoop {
             if !self.set_alarm() {
                 continue;
             }
-            local.shared.parker.park();
+            match local.has_own_poll() {
+                true => self.poll(PollMode::Block),
+                false => local.shared.parker.park(),
+            }
             local.has_slept.set(true);
         }
         self.leave();
@@ -70,11 +71,13 @@ impl EventLoop {
         let clock = local.reactor.clock();
         let has_slept = local.has_slept.replace(false);
         self.take_due_timers(has_slept);
-        local.events.borrow_mut().extend(local.shared.events.take_all());
-        let turn = local.turns.get().wrapping_add(1);
-        local.turns.set(turn);
-        if turn.is_multiple_of(local.poll_every) && !has_slept {
-            poll(&local.reactor, PollMode::NonBlocking);
+        if !local.shared.events.is_empty() {
+            local.events.borrow_mut().extend(local.shared.events.take_all());
+        }
+        let until_poll = local.until_poll.get();
+        local.until_poll.set(if until_poll == 0 { local.poll_every } else { until_poll } - 1);
+        if until_poll == 0 && !has_slept {
+            self.poll(PollMode::NonBlocking);
         }
         self.run_hooks(HookKind::Check);
         self.run_events(&mut Budget::new(clock));
@@ -87,6 +90,21 @@ impl EventLoop {
         more || self.has_more()
     }
 
+    /// Polls and delivers, unless another thread is at it.
+    fn poll(&self, mode: PollMode) {
+        let local = &**self.local();
+        let mut own_poll = local.own_poll.borrow_mut();
+        let lead = match &mut *own_poll {
+            Some(own_poll) => Some(own_poll.lead(&local.reactor)),
+            None => local.reactor.try_lead(),
+        };
+        let Some(mut lead) = lead else { return };
+        let batch = lead.poll(mode);
+        if !batch.is_empty() {
+            batch.tell(lead).run();
+        }
+    }
+
     fn has_more(&self) -> bool {
         let local = &**self.local();
         !local.events.borrow().is_empty()
@@ -95,7 +113,7 @@ impl EventLoop {
             || !local.shared.inbox.is_empty()
             || !local.shared.events.is_empty()
             || !local.deferred.borrow().is_empty()
-            || local.jobs.borrow().has_armed()
+            || local.jobs.has_armed()
     }
 
     fn run_events(&self, budget: &mut Budget<'_>) {
@@ -125,12 +143,7 @@ impl EventLoop {
 
     fn run_tasks(&self, budget: &mut Budget<'_>) {
         let local = &**self.local();
-        if local.tasks.borrow().is_empty() {
-            let fresh = local.shared.inbox.take_all();
-            let fresh = if fresh.is_empty() { local.last_tasks.replace(Chain::empty()) } else { fresh };
-            *local.tasks.borrow_mut() = fresh;
-        }
-        if local.tasks.borrow().is_empty() {
+        if local.tasks.borrow().is_empty() && !self.take_tasks() {
             return;
         }
         self.before_callbacks();
@@ -140,5 +153,19 @@ impl EventLoop {
             let Some(task) = task else { break };
             self.call_next("async", || task.call(self));
         }
+    }
+
+    /// Takes what has been posted since, and when that is all, what was there when the inbox was closed. Answers whether
+    /// there is any.
+    fn take_tasks(&self) -> bool {
+        let local = &**self.local();
+        if !local.shared.inbox.is_empty() {
+            *local.tasks.borrow_mut() = local.shared.inbox.take_all();
+        } else if !local.last_tasks.borrow().is_empty() {
+            local.tasks.swap(&local.last_tasks);
+        } else {
+            return false;
+        }
+        true
     }
 }

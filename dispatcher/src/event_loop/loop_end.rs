@@ -108,7 +108,7 @@ impl EventLoop {
         local.phase.set(Phase::Closing);
         self.reach_net_stage(Stage::End);
         *local.last_tasks.borrow_mut() = local.shared.inbox.close();
-        local.jobs.borrow_mut().close();
+        local.jobs.close();
         local.timers.borrow().iter().for_each(|slot| slot.stop(local));
         let mut waits = local.waits.borrow_mut();
         waits.iter_mut().for_each(|slot| slot.disarm(local));
@@ -133,7 +133,7 @@ impl EventLoop {
             None => join(),
         }
         let hooks = local.hooks.borrow_mut().take_all();
-        let jobs = local.jobs.borrow_mut().take_all();
+        let jobs = local.jobs.take_all();
         let timers = local.timers.borrow_mut().take_all();
         let waits = local.waits.borrow_mut().take_all();
         let events = local.events.take();

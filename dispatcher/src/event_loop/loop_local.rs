@@ -191,7 +191,9 @@ impl EventLoop {
             if values.is_empty() {
                 return;
             }
-            values.into_values().for_each(|value| self.guarded("drop", || drop(value)));
+            for value in values.into_values() {
+                self.guarded("drop", || drop(value));
+            }
         }
     }
 }

@@ -19,6 +19,8 @@
 //! No callback ever runs before the call that asked for it has returned.
 
 #[cfg(not(any(loom, shuttle)))]
+mod batch;
+#[cfg(not(any(loom, shuttle)))]
 mod budget;
 #[cfg(not(any(loom, shuttle)))]
 mod current;
@@ -37,6 +39,8 @@ mod hook;
 mod iteration;
 #[cfg(not(any(loom, shuttle)))]
 mod job;
+#[cfg(not(any(loom, shuttle)))]
+mod job_table;
 #[cfg(not(loom))]
 mod lane;
 #[cfg(not(any(loom, shuttle)))]

@@ -3,7 +3,7 @@
 //! A loop that stands alone has no further workload and sleeps in its own reactor. The threads of a pool are the same
 //! loop; they share a reactor, serve the pool's run queue, and sleep as the pool says.
 
-use crate::event_loop::reactor::{PollMode, Reactor};
+use crate::event_loop::reactor::Reactor;
 use crate::sync::Arc;
 
 /// What a loop serves besides its own callbacks. Lives on the loop's thread.
@@ -18,8 +18,8 @@ pub(crate) trait Workload {
 /// How a loop sleeps. Shared with all threads that may wake it.
 pub(crate) trait Parker: Send + Sync {
     /// Sleeps until [`Parker::unpark`], which may have come before, or for no reason. Called by the loop's own thread
-    /// only.
-    fn park(&self);
+    /// only. A loop that has its reactor for itself sleeps in its poll, and never calls this.
+    fn park(&self) {}
 
     /// Wakes the loop, or keeps it from falling asleep once. Cheap while it is awake.
     fn unpark(&self);
@@ -43,7 +43,7 @@ impl Workload for NoWorkload {
     }
 }
 
-/// The sleep of a loop that has its reactor for itself: in the poll.
+/// Wakes a loop that has its reactor for itself, and sleeps in its poll.
 #[derive(Debug)]
 pub(crate) struct ReactorParker {
     reactor: Arc<Reactor>,
@@ -56,17 +56,7 @@ impl ReactorParker {
 }
 
 impl Parker for ReactorParker {
-    fn park(&self) {
-        poll(&self.reactor, PollMode::Block);
-    }
-
     fn unpark(&self) {
         self.reactor.wake();
     }
-}
-
-/// Polls and delivers, unless another thread is at it.
-pub(crate) fn poll(reactor: &Reactor, mode: PollMode) {
-    let Some(mut lead) = reactor.try_lead() else { return };
-    lead.poll(mode).tell(lead).run();
 }

@@ -24,6 +24,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use crate::event_loop::batch::{Batch, Due};
 use crate::event_loop::fd_waits::{FdWaits, LOST};
 use crate::event_loop::sim_waits::SimWaits;
 use crate::event_loop::source::{Interest, Readiness, Source, SourceId, WaitRefused};
@@ -250,9 +251,18 @@ impl Reactor {
         canceled.is_some()
     }
 
+    /// The right to poll for good, for the loop that this reactor is of, which saves it a lock at each poll. `None` for the
+    /// threads of a pool, who take turns.
+    pub(crate) fn own_poll(&self) -> Option<OwnPoll> {
+        match self.timers.sharing() {
+            Sharing::OneLoop => self.lead.lock().take().map(|poller| OwnPoll { poller }),
+            Sharing::Pool => None,
+        }
+    }
+
     /// The right to poll, unless another thread has it.
     pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
-        self.lead.try_lock().map(|poller| Lead { reactor: self, poller })
+        self.lead.try_lock().map(|poller| Lead { reactor: self, poller: Right::Lent(poller) })
     }
 
     /// Ends a poll that blocks, or keeps the next one from blocking. One exchange if nobody is asleep.
@@ -337,7 +347,27 @@ impl fmt::Debug for Reactor {
 /// The right to poll, and to tell what came of it. At most one thread has it.
 pub(crate) struct Lead<'a> {
     reactor: &'a Reactor,
-    poller: MutexGuard<'a, Option<Poller>>,
+    poller: Right<'a>,
+}
+
+enum Right<'a> {
+    /// Until the lead is given up.
+    Lent(MutexGuard<'a, Option<Poller>>),
+    /// It never belongs to anybody else.
+    Owned(&'a mut Poller),
+}
+
+/// The right to poll a reactor, taken away from it for good.
+#[derive(Debug)]
+pub(crate) struct OwnPoll {
+    poller: Poller,
+}
+
+impl OwnPoll {
+    /// The lead of the reactor that this came from.
+    pub(crate) fn lead<'a>(&'a mut self, reactor: &'a Reactor) -> Lead<'a> {
+        Lead { reactor, poller: Right::Owned(&mut self.poller) }
+    }
 }
 
 impl Lead<'_> {
@@ -346,7 +376,11 @@ impl Lead<'_> {
     pub(crate) fn poll(&mut self, mode: PollMode) -> Batch {
         let reactor = self.reactor;
         let mut ready = Vec::new();
-        if let (Some(poller), Some(kernel)) = (&mut *self.poller, &reactor.kernel) {
+        let poller = match &mut self.poller {
+            Right::Lent(poller) => poller.as_mut(),
+            Right::Owned(poller) => Some(&mut **poller),
+        };
+        if let (Some(poller), Some(kernel)) = (poller, &reactor.kernel) {
             let mut put_aside = |ticket, readiness| {
                 kernel.fd_waits.on_event(ticket, readiness, |wait, readiness| {
                     ready.push(Due { target: wait.target, key: wait.key, fired: Fired::Ready(readiness) });
@@ -392,8 +426,11 @@ impl Reactor {
 
     /// Puts due timers, strays and waits on simulated objects before `ready`.
     fn collect(&self, mut ready: Vec<Due>) -> Batch {
-        let mut timers = Vec::new();
-        self.timers.take_due(self.clock.now(), &mut timers);
+        // The threads of a pool keep the coarse clock going by reading the clock here; a loop alone has no use for that.
+        if self.timers.sharing() == Sharing::OneLoop && !self.timers.has_armed() && !self.has_pending_looks() {
+            return Batch { due: ready };
+        }
+        let timers = self.timers.take_due(self.clock.now());
         let mut due: Vec<Due> = Vec::with_capacity(timers.len() + ready.len());
         due.extend(timers.into_iter().map(|(deadline, Alarmed { target, key })| Due {
             target,
@@ -412,69 +449,6 @@ impl Reactor {
         }
         due.append(&mut ready);
         Batch { due }
-    }
-}
-
-struct Due {
-    target: Arc<dyn EventTarget>,
-    key: u64,
-    fired: Fired,
-}
-
-/// What came of a poll. Everything in it is disarmed, and has to be delivered.
-#[must_use = "what is in a batch is disarmed already; if it is not delivered, nobody is ever told"]
-pub(crate) struct Batch {
-    due: Vec<Due>,
-}
-
-impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.due.is_empty()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.due.len()
-    }
-
-    /// Tells all concerned, in order: timers by deadline, then waits. Then gives the lead up, under which they were
-    /// taken; what is to be run on this thread comes back.
-    pub(crate) fn tell(mut self, lead: Lead<'_>) -> LeftToRun {
-        let last = self.due.pop();
-        for Due { target, key, fired } in self.due {
-            // Only the last one may run anything here.
-            let _ = target.fire(key, fired, false);
-        }
-        let left = last.and_then(|Due { target, key, fired }| {
-            (Arc::clone(&target).fire(key, fired, true) == Told::RunHere).then_some(target)
-        });
-        drop(lead);
-        LeftToRun(left)
-    }
-}
-
-/// What is left to be run on the thread that led.
-#[must_use = "what is to be run here is run by nobody else"]
-pub(crate) struct LeftToRun(Option<Arc<dyn EventTarget>>);
-
-impl LeftToRun {
-    /// Runs it. The caller holds no lock.
-    pub(crate) fn run(self) {
-        if let Some(target) = self.0 {
-            target.run_here();
-        }
-    }
-}
-
-impl fmt::Debug for LeftToRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LeftToRun").field(&self.0.is_some()).finish()
-    }
-}
-
-impl fmt::Debug for Batch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Batch({})", self.due.len())
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Alarmed {
 
 pub(crate) struct Timers {
     shards: Box<[Shard]>,
-    shard_bits: u32,
+    sharing: Sharing,
 }
 
 /// On cache lines of its own, so that threads in different shards do not disturb each other.
@@ -64,14 +64,22 @@ impl Shard {
 impl Timers {
     pub(crate) fn new(now: Instant, sharing: Sharing) -> Self {
         let shard = |_| Shard { wheel: Mutex::new(TimerWheel::new(now)), next: AtomicU64::new(u64::MAX) };
-        let shard_bits = sharing.shard_bits();
-        Timers { shards: (0..1 << shard_bits).map(shard).collect(), shard_bits }
+        Timers { shards: (0..1 << sharing.shard_bits()).map(shard).collect(), sharing }
+    }
+
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    /// Whether any timer is armed. May miss what another thread is arming at this moment.
+    pub(crate) fn has_armed(&self) -> bool {
+        self.shards.iter().any(|shard| shard.next.load(Ordering::Relaxed) != u64::MAX)
     }
 
     pub(crate) fn arm(&self, deadline: Instant, alarmed: Alarmed) -> TimerId {
         // Fibonacci hashing: deadlines a round number apart still spread over all shards.
         let hash = deadline.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let shard = hash.checked_shr(64 - self.shard_bits).unwrap_or(0) as u8;
+        let shard = hash.checked_shr(64 - self.sharing.shard_bits()).unwrap_or(0) as u8;
         let at = &self.shards[usize::from(shard)];
         let mut wheel = at.wheel.lock();
         let key = wheel.arm(deadline, alarmed);
@@ -96,7 +104,8 @@ impl Timers {
 
     /// Takes out all that is due at `now`, ordered by deadline, and by arming for equal deadlines. May miss what
     /// another thread is arming at this moment.
-    pub(crate) fn take_due(&self, now: Instant, due: &mut Vec<(Instant, Alarmed)>) {
+    pub(crate) fn take_due(&self, now: Instant) -> Vec<(Instant, Alarmed)> {
+        let mut due = Vec::new();
         for shard in &*self.shards {
             if shard.next.load(Ordering::Relaxed) <= now.as_nanos() {
                 let mut wheel = shard.wheel.lock();
@@ -106,6 +115,7 @@ impl Timers {
         }
         // Stable: equal deadlines come from one shard, in the order of arming.
         due.sort_by_key(|(deadline, _)| *deadline);
+        due
     }
 
     /// How many timers are armed.
