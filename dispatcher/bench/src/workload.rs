@@ -58,6 +58,9 @@ pub(crate) enum Workload {
     /// Many timers due within a second.
     #[value(name = "L8")]
     TimersDue,
+    /// All other loops and all workers paused and resumed.
+    #[value(name = "L9")]
+    PauseResume,
 }
 
 /// Who does a workload.
@@ -100,6 +103,7 @@ impl Workload {
         Workload::TimerArmCancel,
         Workload::TimerMove,
         Workload::TimersDue,
+        Workload::PauseResume,
     ];
 
     /// The short name.
@@ -121,6 +125,7 @@ impl Workload {
             Workload::TimerArmCancel => "L7",
             Workload::TimerMove => "L7b",
             Workload::TimersDue => "L8",
+            Workload::PauseResume => "L9",
         }
     }
 
@@ -147,6 +152,9 @@ impl Workload {
             Workload::TimerArmCancel => "a timer is armed and canceled",
             Workload::TimerMove => "one of 100,000 armed timers is armed anew",
             Workload::TimersDue => "100,000 timers fall due within a second: look at the CPU column",
+            Workload::PauseResume => {
+                "one other loop and four workers are paused and resumed, then that loop answers a post"
+            }
         }
     }
 
@@ -171,6 +179,8 @@ impl Workload {
                 Subject::TokioLoop,
                 Subject::Kernel,
             ],
+            // Nobody else has anything alike.
+            Workload::PauseResume => &[Subject::Fuchsine],
             _ => &[
                 Subject::Fuchsine,
                 #[cfg(feature = "libuv")]

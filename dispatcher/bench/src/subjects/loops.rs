@@ -7,9 +7,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuchsine_dispatcher::event_loop::{EventLoop, Job, Lane, LoopHandle, LoopManager, Timer};
+use fuchsine_dispatcher::event_loop::{EventLoop, Job, Lane, LoopHandle, LoopManager, PauseScope, Timer};
 
-use super::counts::{ARMINGS, BATCH, BATCHES, BURST, IN_FLIGHT, MOVES, TIMERS, WORK_MANY, WORK_ONE};
+use super::counts::{ARMINGS, BATCH, BATCHES, BURST, IN_FLIGHT, MOVES, PAUSES, TIMERS, WORK_MANY, WORK_ONE};
 use super::{CROSSINGS, HOPS, Random};
 use crate::report::{Sample, Stopwatch};
 use crate::workload::Workload;
@@ -26,6 +26,7 @@ pub(crate) fn measure(workload: Workload) -> Sample {
         Workload::TimerArmCancel => on_one_loop(ARMINGS, arm_and_cancel),
         Workload::TimerMove => on_one_loop(MOVES, move_among_many),
         Workload::TimersDue => on_one_loop(TIMERS, many_due),
+        Workload::PauseResume => pauses(),
         _ => unreachable!("the other workloads are not those of loops"),
     }
 }
@@ -256,4 +257,52 @@ fn many_due(event_loop: &EventLoop, done: Done) {
         timer.once_at(start + Duration::from_millis(random.next() % 1_000)).expect("the loop runs");
     }
     event_loop.teardown(move |_| drop(kept.take())).expect("the loop runs");
+}
+
+/// Gives both workers of a loop something to do, so that they exist from then on.
+fn start_workers(event_loop: &EventLoop, both_done: std::sync::mpsc::Sender<()>) {
+    for lane in [Lane::Fast, Lane::Slow] {
+        let both_done = both_done.clone();
+        event_loop.work(lane, || (), move |_, _| both_done.send(()).expect("it is awaited")).expect("the loop runs");
+    }
+}
+
+fn pauses() -> Sample {
+    let (running, here, there) = two_loops();
+    let (done, finished) = channel();
+    for event_loop in [&here, &there] {
+        let done = done.clone();
+        event_loop.async_run(move |event_loop| start_workers(event_loop, done)).expect("the loop runs");
+    }
+    let have_workers = (0..4).all(|_| finished.recv().is_ok());
+    let watch = Stopwatch::start();
+    let ends = here.clone();
+    here.async_run(move |event_loop| pause_and_resume(event_loop, ends, there, PAUSES, done)).expect("the loop runs");
+    let ended = finished.recv().is_ok();
+    let sample = watch.stop(PAUSES, have_workers && ended);
+    running.handle().shutdown();
+    let callbacks = running.join().callbacks();
+    Sample { ok: sample.ok && callbacks >= PAUSES * 2, ..sample }
+}
+
+/// The other loop has gone on when it answers: else the next pause would find it standing still, and cost nothing.
+fn pause_and_resume(
+    event_loop: &EventLoop,
+    here: LoopHandle,
+    there: LoopHandle,
+    left: u64,
+    done: std::sync::mpsc::Sender<()>,
+) {
+    if left == 0 {
+        return done.send(()).expect("it is awaited");
+    }
+    drop(event_loop.pause(PauseScope::LoopsAndWorkers).expect("nobody else pauses"));
+    let answered = there.clone();
+    there
+        .async_run(move |_| {
+            let to = here.clone();
+            to.async_run(move |event_loop| pause_and_resume(event_loop, here, answered, left - 1, done))
+                .expect("the loop runs");
+        })
+        .expect("the loop runs");
 }

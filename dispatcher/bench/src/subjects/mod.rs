@@ -20,7 +20,7 @@ const CROSSINGS: u64 = 200_000;
 /// The size of a request and of a reply by channel.
 const PAYLOAD: usize = 64;
 
-/// The loops' own counts; `peers/libuv.c` has the same.
+/// The loops' own counts; `peers/libuv.c` has those of its workloads.
 mod counts {
     pub(super) const BATCH: u64 = 1_000;
     pub(super) const BATCHES: u64 = 5_000;
@@ -31,6 +31,7 @@ mod counts {
     pub(super) const ARMINGS: u64 = 5_000_000;
     pub(super) const MOVES: u64 = 2_000_000;
     pub(super) const TIMERS: u64 = 100_000;
+    pub(super) const PAUSES: u64 = 20_000;
 }
 
 /// The same random numbers for everybody: xorshift.
