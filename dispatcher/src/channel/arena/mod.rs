@@ -1,5 +1,7 @@
 //! Arenas: memory for messages, handed out by moving a mark, freed all at once.
 //!
+//! Blocks are in `block`, and what is handed out in `buffer`.
+//!
 //! An arena is a header with a first block right behind it, in one allocation, and further blocks of 16 KiB that are
 //! added on demand; what does not fit into such a block gets one of its own. A range is handed out by one
 //! compare-exchange on the mark of the current block, on any thread; only growing takes a lock. Nothing is freed one by
@@ -9,131 +11,34 @@
 //! # Invariants
 //! - `Header::references` counts the [`Arena`] values that name the header, those inside of [`Buffer`]s included. Header
 //!   and blocks stay allocated while it is not 0, and whoever brings it to 0 frees them.
-//! - A block hands out each byte once: ranges are claimed by moving `used` forward, and `used` is set back only by
-//!   [`Arena::try_reset`], whose caller holds the only reference there is, so that no buffer exists.
-//! - A [`Buffer`] is the only value through which its range is reached. It is not cloned, and taking it apart needs the
-//!   promise (`from_raw_parts`) that this stays so.
-//! - Bytes that were handed out are initialised: those below `Block::initialised` have been before, the rest is cleared
-//!   when it is claimed. `initialised` changes only while there is one reference.
+//! - Blocks are reset only by [`Arena::try_reset`], whose caller holds the only reference there is, so that no buffer exists;
+//!   what a block hands out once, and initialised, is the business of `block`.
 //! - `Header::current` and the entries of `Growth::blocks` point to blocks that are freed only by the two functions above.
 #![allow(unsafe_code, reason = "memory that is handed out in pieces; the invariants above are kept by this file alone")]
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+mod block;
+mod buffer;
+
+use std::alloc::{Layout, dealloc};
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
-use std::slice;
+
+use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind, take_memory};
+pub use buffer::Buffer;
 
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
-/// How the ranges of [`Arena::allocate`] are aligned.
-const ALIGN: usize = 16;
 /// The largest alignment that can be asked for.
 const MAX_ALIGN: usize = 4096;
 /// What a default arena takes from the allocator, header included.
 const FIRST_ALLOCATION: usize = 4096;
 /// What a further block takes from the allocator, its own header included.
 const FURTHER_ALLOCATION: usize = 16 * 1024;
-/// From here on the allocator has pages that are clear already, and clearing by hand would touch them for nothing.
-const CLEARED_BY_ALLOCATOR: usize = 128 * 1024;
 /// A further block that is larger is given back by [`Arena::try_reset`].
 const LARGEST_KEPT: usize = 1024 * 1024;
-
-struct Block {
-    /// The first byte.
-    start: NonNull<u8>,
-    capacity: usize,
-    /// How much is handed out, padding included. Moved forward by compare-exchange.
-    used: AtomicUsize,
-    /// How much of the beginning is known to be initialised.
-    initialised: AtomicUsize,
-}
-
-impl Block {
-    fn new(start: NonNull<u8>, capacity: usize, cleared: bool) -> Self {
-        let initialised = if cleared { capacity } else { 0 };
-        Block { start, capacity, used: AtomicUsize::new(0), initialised: AtomicUsize::new(initialised) }
-    }
-
-    /// Claims a range; `None` when the rest is too short. `align` is a power of two.
-    fn claim(&self, len: usize, align: usize) -> Option<NonNull<u8>> {
-        let start = self.start.addr().get();
-        // ORDERING: claiming needs atomicity only; what a range holds is nobody else's, and blocks are published by
-        // `Header::current`.
-        let mut used = self.used.load(Ordering::Relaxed);
-        let offset = loop {
-            let offset = ((start + used).checked_add(align - 1)? & !(align - 1)) - start;
-            let end = offset.checked_add(len)?;
-            if end > self.capacity {
-                return None;
-            }
-            match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => break offset,
-                Err(now) => used = now,
-            }
-        };
-        let known = self.initialised.load(Ordering::Relaxed);
-        // SAFETY: `offset + len` is within the block's allocation, as just checked.
-        let range = unsafe { self.start.add(offset) };
-        let known_of_range = known.saturating_sub(offset).min(len);
-        if known_of_range < len {
-            // SAFETY: the range is within the allocation, and claimed by this call alone.
-            unsafe { range.add(known_of_range).write_bytes(0, len - known_of_range) };
-        }
-        Some(range)
-    }
-
-    /// Whether the range lies wholly in what has been handed out.
-    fn contains(&self, address: usize, len: usize) -> bool {
-        let start = self.start.addr().get();
-        let used = self.used.load(Ordering::Relaxed);
-        address >= start && address - start <= used && len <= used - (address - start)
-    }
-
-    /// Starts anew. The caller holds the only reference to the arena.
-    fn reset(&self) {
-        // ORDERING: Relaxed, and no read-modify-write: there is no other thread.
-        let used = self.used.load(Ordering::Relaxed);
-        if used > self.initialised.load(Ordering::Relaxed) {
-            self.initialised.store(used, Ordering::Relaxed);
-        }
-        self.used.store(0, Ordering::Relaxed);
-    }
-
-    /// The layout of a further block, and where its bytes begin.
-    fn layout(capacity: usize) -> Result<(Layout, usize), Status> {
-        behind(Layout::new::<Block>(), capacity)
-    }
-
-    /// A further block.
-    fn allocate(capacity: usize) -> Result<NonNull<Block>, Status> {
-        let (layout, offset) = Self::layout(capacity)?;
-        let cleared = capacity >= CLEARED_BY_ALLOCATOR;
-        let memory = take_memory(layout, cleared)?;
-        // SAFETY: `offset` is within the allocation, by the layout.
-        let start = unsafe { memory.add(offset) };
-        let block = memory.cast::<Block>();
-        // SAFETY: the allocation begins with room for a `Block`, aligned for it.
-        unsafe { block.write(Block::new(start, capacity, cleared)) };
-        Ok(block)
-    }
-
-    /// Gives a further block back.
-    ///
-    /// # Safety
-    /// The block came from `allocate`, and nobody uses it or a range of it any more.
-    unsafe fn free(block: NonNull<Block>) {
-        // SAFETY: the block is alive until the end of this function.
-        let capacity = unsafe { block.as_ref() }.capacity;
-        if let Ok((layout, _)) = Self::layout(capacity) {
-            // SAFETY: this is the layout that the block was allocated with; a `Block` has nothing to drop.
-            unsafe { dealloc(block.as_ptr().cast(), layout) };
-        }
-    }
-}
 
 /// What an arena has beyond its first block.
 struct Growth {
@@ -157,18 +62,6 @@ impl Header {
     fn layout(capacity: usize) -> Result<(Layout, usize), Status> {
         behind(Layout::new::<Header>(), capacity)
     }
-}
-
-/// The layout of a head with bytes behind it, and where they begin.
-fn behind(head: Layout, capacity: usize) -> Result<(Layout, usize), Status> {
-    let bytes = Layout::from_size_align(capacity, ALIGN).map_err(|_| Status::NoMemory)?;
-    head.extend(bytes).map_err(|_| Status::NoMemory)
-}
-
-fn take_memory(layout: Layout, cleared: bool) -> Result<NonNull<u8>, Status> {
-    // SAFETY: every layout here has a head in it, so it is not empty.
-    let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
-    NonNull::new(memory).ok_or(Status::NoMemory)
 }
 
 /// Memory for messages. A clone is a further reference to the same memory, which goes back to the allocator when the
@@ -279,7 +172,7 @@ impl Arena {
     /// [`Status::NoMemory`].
     pub fn try_allocate(&self, len: usize) -> Result<Buffer, Status> {
         let start = self.allocate_raw(len, ALIGN)?;
-        Ok(Buffer { arena: self.clone(), start, len })
+        Ok(Buffer::new(self.clone(), start, len))
     }
 
     /// Like [`allocate`](Arena::allocate), and the buffer keeps this reference.
@@ -288,7 +181,7 @@ impl Arena {
     /// When memory is exhausted.
     pub fn into_buffer(self, len: usize) -> Buffer {
         let start = expect_memory(self.allocate_raw(len, ALIGN));
-        Buffer { arena: self, start, len }
+        Buffer::new(self, start, len)
     }
 
     /// `len` bytes as a plain address, for code on the other side of a C boundary. The memory is initialised; nothing
@@ -491,70 +384,5 @@ impl fmt::Debug for Arena {
             .field("tag", &self.tag().escape_ascii().to_string())
             .field("blocks", &(1 + further))
             .finish_non_exhaustive()
-    }
-}
-
-/// Bytes in an arena, owned by one holder. They move with it and are never copied.
-pub struct Buffer {
-    arena: Arena,
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: a buffer is the only way to its range (invariant), as a `Box<[u8]>` is.
-unsafe impl Send for Buffer {}
-// SAFETY: as above; a shared buffer is only read.
-unsafe impl Sync for Buffer {}
-
-impl Buffer {
-    /// The arena that the bytes are in.
-    pub fn arena(&self) -> &Arena {
-        &self.arena
-    }
-
-    /// Gives the bytes up and keeps the arena.
-    pub fn into_arena(self) -> Arena {
-        self.arena
-    }
-
-    /// Keeps the first `len` bytes. The rest stays in the arena unused; a larger `len` changes nothing.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
-    /// The reference to the arena, the first byte and the length, for the other side of a C boundary.
-    pub fn into_raw_parts(self) -> (Arena, NonNull<u8>, usize) {
-        (self.arena, self.start, self.len)
-    }
-
-    /// The opposite of [`into_raw_parts`](Buffer::into_raw_parts).
-    ///
-    /// # Safety
-    /// The range lies in one that the arena has handed out, and for as long as the buffer lives nothing else reads or
-    /// writes it.
-    pub unsafe fn from_raw_parts(arena: Arena, start: NonNull<u8>, len: usize) -> Self {
-        Buffer { arena, start, len }
-    }
-}
-
-impl Deref for Buffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: the range is initialised, alive with the arena, and reached through this buffer only (invariants).
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and the buffer is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffer").field("len", &self.len).field("arena", &self.arena).finish()
     }
 }
