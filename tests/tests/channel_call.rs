@@ -111,7 +111,7 @@ fn a_call_carries_handles_both_ways() {
 
 /// The reader of a request calls back over the same channel before it replies.
 ///
-/// Shows CT-29.
+/// Shows CT-29, CH-R50.
 #[test]
 fn a_callback_that_may_block_calls_back_over_the_channel_of_the_request() {
     on_pools(|world| {
@@ -264,7 +264,7 @@ fn the_peers_close_ends_every_call_in_flight() {
     });
 }
 
-/// Shows CH-R50.
+/// Shows CH-R50, CH-R19.
 #[test]
 fn replies_in_any_order_reach_their_own_calls() {
     in_the_foreground(|world| {
@@ -587,6 +587,65 @@ fn a_reply_lives_in_the_arena_of_its_request() {
     });
 }
 
+/// An ordinary message is never a reply, whatever its bytes; an empty one may be both, request and reply.
+///
+/// Shows D13, CH-R19.
+#[test]
+fn bytes_make_no_reply_and_a_reply_needs_no_bytes() {
+    in_the_foreground(|world| {
+        let home = plain(world, "home");
+        let (client, server) = Channel::pair();
+        let log = Log::new();
+        let entry = log.clone();
+        let _call = client
+            .begin_call(&home, Message::new(), Instant::INFINITE, move |reply| {
+                entry.add(format!("{:?}", reply.map(drop)))
+            })
+            .expect("sent");
+        let request = server.try_read().expect("sent");
+        let number = request.txid().expect("it is a request").as_raw();
+        server.write(Message::from_bytes(&number.to_le_bytes())).expect("written");
+        server.write(Message::new()).expect("written");
+        world.settle();
+        assert!(log.is_empty());
+        assert_eq!(client.queued_messages(), 2);
+        server.write(request).expect("it waits");
+        world.settle();
+        assert_eq!(log.take(), ["Ok(())"]);
+    });
+}
+
+/// The first reason counts when several hold, and the message comes back whole each time.
+///
+/// Shows CH-R12.
+#[test]
+fn a_write_is_refused_for_the_first_of_several_reasons() {
+    in_the_foreground(|world| {
+        let home = plain(world, "home");
+        let (near, far) = Channel::pair_with(Limits::default().messages(1));
+        near.write(Message::new()).expect("the queue is empty");
+        let (busy, _peer) = Channel::pair();
+        busy.begin_read(&home, |_| {}).expect("registered");
+        let refuse = |message: Message, expected: Status| {
+            let handles = message.handles().len();
+            let refused = near.write(message).expect_err("refused");
+            assert_eq!((refused.status(), refused.message().handles().len()), (expected, handles));
+            refused.into_message()
+        };
+        // Its own channel, an end with a read, and a full queue.
+        let mut message = refuse(Message::new().with(far).with(busy), Status::NotSupported);
+        let mut handles = message.take_handles();
+        let busy = handles.pop().expect("the second");
+        let far = handles.pop().expect("the first").into_channel().expect("an end");
+        let mut message = refuse(Message::new().with(busy), Status::InvalidArgs);
+        let busy = message.take_handles().pop().expect("the only one").into_channel().expect("an end");
+        drop(busy.cancel_read().expect("it has not begun"));
+        let message = refuse(Message::new().with(busy), Status::ShouldWait);
+        drop(far);
+        drop(refuse(message, Status::PeerClosed));
+    });
+}
+
 #[test]
 fn a_call_is_listed_with_the_line_that_made_it() {
     in_the_foreground(|world| {
@@ -665,63 +724,64 @@ fn a_future_gives_up_at_its_deadline_when_it_is_dropped_and_when_the_peer_closes
     });
 }
 
-/// Callers on many threads, a server that answers out of order and lets some wait for ever, and a close in the middle.
+/// Callers on many threads, a server that answers in another order, and a close in the middle.
 #[test]
 fn each_of_many_calls_ends_once_with_its_own_reply() {
     const CALLERS: u64 = 6;
     const CALLS: u64 = 50;
+    const ANSWERED: u64 = 200;
     on_pools(|world| {
         let server = plain(world, "server");
         let (client, far) = Channel::pair();
-        let (client, far) = (Arc::new(client), Arc::new(far));
-        let held = Arc::new(Mutex::new(Vec::new()));
-        answer_in_pairs(far, server.handle(), held);
+        let client = Arc::new(client);
+        answer_in_pairs(Arc::new(far), server.handle(), Vec::new(), ANSWERED);
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
                 let client = Arc::clone(&client);
                 std::thread::spawn(move || {
-                    let mut answered = 0;
-                    for call in 0..CALLS {
+                    let outcomes = (0..CALLS).map(|call| {
                         let number = caller << 32 | call;
-                        match client.call(bytes(number), Instant::INFINITE) {
-                            Ok(reply) => {
-                                assert_eq!(value(&reply), number + 1);
-                                answered += 1;
-                            }
+                        (number, client.call(bytes(number), Instant::INFINITE))
+                    });
+                    let mut answered = 0;
+                    for (number, outcome) in outcomes {
+                        match outcome {
+                            Ok(reply) => assert_eq!(value(&reply), number + 1),
                             Err(error) => {
                                 assert_eq!(error.status(), Status::PeerClosed);
-                                break;
+                                continue;
                             }
                         }
+                        answered += 1;
                     }
                     answered
                 })
             })
             .collect();
         let answered: u64 = callers.into_iter().map(|caller| caller.join().expect("its own replies")).sum();
-        assert!(answered > 0 && answered < CALLERS * CALLS, "{answered}");
+        assert_eq!(answered, ANSWERED);
         assert_eq!(client.queued_messages(), 0);
     });
 }
 
-/// Holds every request until another has come and answers the newer one first; closes after 200.
-fn answer_in_pairs(end: Arc<Channel>, home: DispatcherHandle, held: Arc<Mutex<Vec<Message>>>) {
+/// Holds every request until another has come and answers the newer one first; closes after `left` answers, an even number.
+fn answer_in_pairs(end: Arc<Channel>, home: DispatcherHandle, mut held: Vec<Message>, mut left: u64) {
     let (own, again) = (Arc::clone(&end), home.clone());
     let _ = end.begin_read(&home, move |outcome| {
-        let mut seen = 0;
-        while let Ok(request) = own.try_read() {
-            let mut held = held.lock().expect("no panic");
+        while left > 0
+            && let Ok(request) = own.try_read()
+        {
             held.push(request);
-            if held.len().is_multiple_of(2) {
+            if held.len() == 2 {
                 for request in held.drain(..).rev() {
                     let number = value(&request);
-                    seen = seen.max(number & 0xffff_ffff);
-                    let _ = own.write(reply_to(request, number + 1));
+                    own.write(reply_to(request, number + 1)).expect("the client is open");
+                    left -= 1;
                 }
             }
         }
-        if outcome.is_ok() && seen < 40 {
-            answer_in_pairs(own, again, held);
+        if outcome.is_ok() && left > 0 {
+            answer_in_pairs(own, again, held, left);
         }
     });
 }

@@ -185,7 +185,7 @@ fn a_message_never_overtakes_what_its_readers_dispatcher_has_queued() {
 
 /// R33: a registration that is ready at once is not called inside of the call that registers it, and is no inline call.
 ///
-/// Shows CH-R33.
+/// Shows CH-R33, R166.
 #[test]
 fn a_registration_that_is_ready_at_once_is_deferred() {
     let runtime = ForegroundRuntime::new();

@@ -164,7 +164,7 @@ fn read_one_by_one(end: Arc<Channel>, dispatcher: DispatcherHandle, log: Log) {
 
 /// CH-08. R35: the handler may register again, at once.
 ///
-/// Shows CH-R35, CT-8.
+/// Shows CH-R35, CT-8, R168.
 #[test]
 fn a_handler_that_registers_again_sees_every_message_once() {
     let bench = Bench::new();
@@ -212,7 +212,7 @@ fn an_end_is_closed_in_its_own_handler() {
 
 /// CH-11. R41.
 ///
-/// Shows CH-R30, CH-R40, CH-R41, CT-11.
+/// Shows CH-R30, CH-R40, CH-R41, CT-11, R167.
 #[test]
 fn a_canceled_read_is_never_called_and_leaves_the_end_free() {
     let bench = Bench::new();
@@ -231,7 +231,7 @@ fn a_canceled_read_is_never_called_and_leaves_the_end_free() {
 /// CH-12, CH-16, CH-19 with one way to cancel instead of two: a read whose call is queued is taken back as well, on both
 /// kinds of dispatcher, and the next registration follows at once. R45: the message is still there.
 ///
-/// Shows CH-R43, CH-R44, CH-R45, D12, CT-16, CT-19.
+/// Shows CH-R43, CH-R44, CH-R45, D12, CT-16, CT-19, R167.
 #[test]
 fn a_read_whose_call_is_queued_is_taken_back_and_its_message_is_told_to_the_next() {
     for builder in [DispatcherBuilder::new(), DispatcherBuilder::new().unsynchronized()] {
@@ -336,7 +336,7 @@ fn a_read_is_canceled_from_a_thread_outside() {
 
 /// CH-46. R31: one registration at a time; the second is refused and its handler comes back uncalled.
 ///
-/// Shows CH-R31, CH-R32, CT-46.
+/// Shows CH-R31, CH-R32, CT-46, R165.
 #[test]
 fn a_second_registration_is_refused_with_its_handler() {
     let bench = Bench::new();
@@ -361,7 +361,7 @@ fn a_second_registration_is_refused_with_its_handler() {
 
 /// R31, in this order: nothing will come; one is registered; the dispatcher shuts down.
 ///
-/// Shows CH-R31.
+/// Shows CH-R31, R165.
 #[test]
 fn refusals_are_told_in_their_order() {
     let bench = Bench::new();
@@ -435,7 +435,7 @@ fn a_registered_read_is_told_once_that_the_peer_closed() {
 /// D3, CD-01: closing with a registered read cancels it with notice, never inside of the drop, whether it waits or is
 /// queued already.
 ///
-/// Shows CH-R53, D3, CX-1.
+/// Shows CH-R53, D3, CX-1, R169.
 #[test]
 fn closing_an_end_tells_its_registered_read_canceled() {
     let bench = Bench::new();

@@ -325,6 +325,53 @@ fn events_are_heard_until_the_last_client_is_dropped_or_the_server_closes() {
     });
 }
 
+/// An introduction carries the end of another protocol, or none.
+struct Introductions;
+
+impl Protocol for Introductions {
+    type Request = Option<Client<Store>>;
+    type Reply = Option<Server<Numbers>>;
+    type Event = ();
+}
+
+/// Shows RW-1, RW-2, RW-3.
+#[test]
+fn values_carry_typed_ends_both_ways_or_none() {
+    in_the_foreground(|world| {
+        let (home, store) = (dispatcher(world, "home"), dispatcher(world, "store"));
+        let (client, server) = Client::<Introductions>::pair();
+        let (storing, stored) = Client::<Store>::pair();
+        let (numbers, log) = (Arc::new(Mutex::new(Vec::new())), Log::new());
+        serve(stored, &store, &log);
+        for request in [Some(storing), None] {
+            let numbers = Arc::clone(&numbers);
+            let _call = client
+                .begin_call(&home, request, Instant::INFINITE, move |reply| {
+                    numbers.lock().expect("no panic").push(reply.expect("answered"));
+                })
+                .expect("sent");
+        }
+        let (making, made) = Client::<Numbers>::pair();
+        let mut made = Some(made);
+        for expected in [true, false] {
+            let Ok(Incoming::Call(request, responder)) = server.try_next() else { panic!("that was sent") };
+            assert_eq!(request.is_some(), expected);
+            if let Some(store) = request {
+                store.send(Request::Put("hello".to_owned())).expect("the store serves");
+            }
+            responder.reply(made.take()).expect("the client waits");
+        }
+        world.settle();
+        assert_eq!(log.take(), ["PeerClosed"], "the store's client is gone");
+        let (make, drops) = counted();
+        making.send(make()).expect("sent");
+        let numbers = std::mem::take(&mut *numbers.lock().expect("no panic"));
+        let [Some(numbers), None] = &numbers[..] else { panic!("one end and none") };
+        drop(numbers.try_next().expect("sent"));
+        assert_eq!(drops(), 1);
+    });
+}
+
 #[test]
 fn ends_travel_when_nobody_else_holds_them() {
     in_the_foreground(|world| {

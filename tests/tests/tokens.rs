@@ -342,6 +342,37 @@ fn two_ends_that_want_the_same_are_told_so() {
     });
 }
 
+/// A handler that runs inside of a transfer may do everything with tokens, its own dispatcher's others included.
+///
+/// Shows W15.
+#[test]
+fn a_handler_uses_tokens_in_the_middle_of_a_transfer() {
+    on_pools(|world| {
+        let (server, client) = (dispatcher(world, "server"), dispatcher(world, "client"));
+        let log = Log::new();
+        let (for_server, for_client) = Token::pair();
+        let (next_server, next_client) = Token::pair();
+        let (dropped_server, dropped_client) = Token::pair();
+        let _registered = register(dropped_server, &server, &log, &Arc::default());
+        let (entry, home) = (log.clone(), server.handle());
+        let _registered = for_server
+            .register(&server, move |channel| {
+                let channel = channel.expect("transferred");
+                entry.add("met");
+                drop(dropped_client);
+                let again = entry.clone();
+                let next = next_server.register(&home, move |next| again.add(format!("next {}", next.is_ok())));
+                next.map(drop).expect("it runs");
+                next_client.transfer(channel).expect("somebody waits");
+            })
+            .expect("registered");
+        let (_near, far) = Channel::pair();
+        world.run_on(&client, move || for_client.transfer(far).expect("somebody waits"));
+        world.wait_until("all three", || world.counters().pending == 0);
+        assert_eq!(log.take(), ["met", "Err(Canceled) on server", "next true"]);
+    });
+}
+
 #[test]
 fn a_registration_that_is_taken_back_is_never_told() {
     in_the_foreground(|world| {
