@@ -39,12 +39,12 @@ pub use runtime::{
     BlockingError, CancelError, Counters, CreateError, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle,
     DispatcherId, DispatcherState, Driver, DriverDump, DriverId, IrqEvent, IrqHandle, Kind, OffloadError,
     OffloadHandle, PanicPolicy, PanicReport, PendingDump, PostError, Reason, Role, RunningDump, Runtime,
-    RuntimeBuilder, RuntimeDump, RuntimeError, SequenceError, SequenceId, ShutdownDriverError, ShutdownError,
-    StopToken, SuspendError, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError, WeakDispatcher,
-    blocking, current, current_driver,
+    RuntimeBuilder, RuntimeDump, RuntimeError, SchedulingReport, SequenceError, SequenceId, ShutdownDriverError,
+    ShutdownError, StopToken, SuspendError, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError,
+    WeakDispatcher, blocking, current, current_driver,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{Irq, IrqTrigger, WaitHandle, WakeSource, WakeVector, WakeVectorError};
 pub use status::{Canceled, Status};
-pub use sys::{Interest, Readiness};
+pub use sys::{Interest, Readiness, Scheduling};
 pub use time::Instant;

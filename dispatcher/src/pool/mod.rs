@@ -24,6 +24,8 @@ mod role;
 #[cfg(not(loom))]
 mod run_queue;
 #[cfg(not(loom))]
+mod scheduling;
+#[cfg(not(loom))]
 mod stall_watch;
 #[cfg(not(loom))]
 mod stalls;
@@ -42,6 +44,8 @@ pub(crate) use idle::{MOST_THREADS, ThreadIndex};
 pub(crate) use role::{Pool, PoolOptions, Runnable, Task, Turn};
 #[cfg(not(loom))]
 pub(crate) use run_queue::current_pool;
+#[cfg(not(loom))]
+pub(crate) use scheduling::SchedulingOutcome;
 #[cfg(not(loom))]
 pub(crate) use threads::{ThreadFigures, ThreadRefused};
 #[cfg(not(loom))]

@@ -13,6 +13,8 @@ use crate::sync::{Arc, RwLock};
 pub(super) struct Pulse {
     searching: AtomicBool,
     beats: AtomicU32,
+    /// Which wish about its scheduling it has carried out; 0 for none.
+    generation: AtomicU32,
 }
 
 impl Pulse {
@@ -28,6 +30,14 @@ impl Pulse {
     /// The thread begins something: a turn, or another round of looking for one.
     pub(super) fn beat(&self) {
         self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_generation(&self, generation: u32) {
+        self.generation.store(generation, Ordering::Relaxed);
     }
 
     pub(super) fn beats(&self) -> u32 {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
+use crate::sys::Scheduling;
 use crate::time::Clock;
 
 #[cfg(feature = "testing")]
@@ -16,6 +17,7 @@ use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
 use super::pulse::Pulses;
 use super::run_queue::{self, Pushed, RunQueue};
+use super::scheduling::PoolScheduling;
 use super::stall_watch::StallWatch;
 use super::threads::{ThreadRefused, Threads};
 
@@ -56,6 +58,8 @@ pub(crate) struct PoolOptions {
     pub(crate) dynamic: bool,
     /// How long an extra thread that nobody claims sleeps before it is retired.
     pub(crate) idle_life: Duration,
+    /// How its threads are to be scheduled, if not as whoever starts them.
+    pub(crate) scheduling: Option<Scheduling>,
     pub(crate) clock: Clock,
     pub(crate) simulated: bool,
 }
@@ -67,6 +71,7 @@ pub(crate) struct Pool {
     pub(super) idle: Idle,
     pub(super) hosts: Hosts,
     pub(super) pulses: Pulses,
+    pub(super) scheduling: PoolScheduling,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
     pub(super) lanes: Lanes,
@@ -89,6 +94,7 @@ impl Pool {
             idle: Idle::new(),
             hosts: Hosts::new(options.threads),
             pulses: Pulses::default(),
+            scheduling: PoolScheduling::new(options.name.clone(), options.scheduling),
             watch: StallWatch::new(format!("{}-watch", options.name), options.idle_life),
             threads: Threads::new(options.name.clone(), options.threads, limit, options.dynamic),
             #[cfg(feature = "testing")]
@@ -118,6 +124,11 @@ impl Pool {
     /// The thread accounting.
     pub(crate) fn threads(&self) -> &Threads {
         &self.threads
+    }
+
+    /// How its threads are scheduled.
+    pub(crate) fn scheduling(&self) -> &PoolScheduling {
+        &self.scheduling
     }
 
     /// Whether the pool has no threads of its own.

@@ -157,7 +157,9 @@ impl Threads {
         let index = counts.free.pop().unwrap_or(counts.unused);
         pool.idle.admit(index);
         // Fresh, so that a thread which does not run yet does not look like one that is stuck.
-        pool.pulses.of(index).beat();
+        let pulse = pool.pulses.of(index);
+        pulse.beat();
+        pulse.set_generation(0);
         let body = {
             let pool = Arc::clone(pool);
             move || worker::run(&pool, index, role)
@@ -252,7 +254,8 @@ impl Threads {
     }
 
     /// A retired thread is about to end; it touches nothing of the pool any more, so its number is free.
-    pub(super) fn ends(&self, index: ThreadIndex) {
+    pub(super) fn ends(&self, pool: &Pool, index: ThreadIndex) {
+        pool.scheduling.forget(index);
         let mut counts = self.counts.lock();
         if let Some(at) = counts.handles.iter().position(|(handle, _)| *handle == index) {
             let (_, handle) = counts.handles.swap_remove(at);

@@ -36,6 +36,7 @@ pub(crate) enum Role {
 pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
     pool.queue.enter(pool.id(), index);
     let mut worker = Worker { seat: Seat::new(Arc::clone(pool), index), turns: 0 };
+    worker.seat.carry_out_scheduling();
     let mut retires = false;
     match role {
         #[cfg(not(shuttle))]
@@ -62,7 +63,7 @@ pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
     Seat::new(Arc::clone(pool), index).stop_searching();
     pool.queue.leave(index);
     if retires {
-        pool.threads.ends(index);
+        pool.threads.ends(pool, index);
     }
 }
 
@@ -86,6 +87,7 @@ impl Worker {
     fn make_turns(&mut self) -> bool {
         let pool = Arc::clone(&self.seat.pool);
         self.seat.pulse.beat();
+        self.seat.carry_out_scheduling();
         for _ in 0..TURNS_PER_LOOK {
             self.turns = self.turns.wrapping_add(1);
             if self.turns.is_multiple_of(TURNS_PER_LOOK) {
@@ -141,6 +143,11 @@ impl Seat {
             self.stop_searching();
         }
         found
+    }
+
+    /// Before it runs anything of others.
+    fn carry_out_scheduling(&self) {
+        self.pool.scheduling.carry_out(self.index, &self.pulse);
     }
 
     fn start_searching(&self) {
@@ -200,6 +207,7 @@ impl Seat {
                 }
                 let left = batch.tell(lead);
                 pool.watch.arm(pool);
+                self.carry_out_scheduling();
                 left.run();
             }
             _ => pool.idle.park(self.index),

@@ -83,7 +83,7 @@ pub use irq_line::{Irq, IrqTrigger};
 pub use offload::{OffloadError, OffloadHandle};
 pub(crate) use panic::message_of;
 pub use panic::{PanicPolicy, PanicReport};
-pub use roles::Role;
+pub use roles::{Role, SchedulingReport};
 pub use sequence_id::{SequenceError, SequenceId};
 pub use state::DispatcherState;
 pub use stop_token::StopToken;

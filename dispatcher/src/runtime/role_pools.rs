@@ -11,9 +11,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::pool::{MOST_THREADS, Pool, PoolOptions, ThreadFigures, ThreadRefused};
+use crate::pool::{MOST_THREADS, Pool, PoolOptions, SchedulingOutcome, ThreadFigures, ThreadRefused};
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sys::Scheduling;
 
 /// What was set for a role.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,7 @@ struct RoleSettings {
     /// The limit of the runtime if `None`.
     thread_limit: Option<usize>,
     no_sync_calls: bool,
+    scheduling: Option<Scheduling>,
 }
 
 /// A role's pool, and how many dispatchers it has.
@@ -59,6 +61,9 @@ pub(crate) struct RolePools {
     /// Closed; threads of them may be about to end.
     ending: Vec<Arc<Pool>>,
     settings: BTreeMap<String, RoleSettings>,
+    /// How whoever made the runtime is scheduled. A thread begins as the one that starts it, so once a role has a
+    /// scheduling of its own, the threads of all others have to be told that they have not.
+    usual_scheduling: Option<Scheduling>,
 }
 
 impl RolePools {
@@ -66,7 +71,15 @@ impl RolePools {
     pub(crate) fn start(template: PoolOptions) -> io::Result<Self> {
         let pool = Pool::start(template.clone())?;
         let default = RolePool { role: String::new(), pool, dispatchers: 0 };
-        Ok(RolePools { template, pools: vec![default], ending: Vec::new(), settings: BTreeMap::new() })
+        // A runtime without threads asks the system for nothing.
+        let usual_scheduling = if template.threads > 0 { Scheduling::current() } else { None };
+        Ok(RolePools {
+            template,
+            pools: vec![default],
+            ending: Vec::new(),
+            settings: BTreeMap::new(),
+            usual_scheduling,
+        })
     }
 
     fn at(&self, role: &str) -> Option<usize> {
@@ -116,7 +129,8 @@ impl RolePools {
             return Err(Refused::Limit(thread_limit));
         }
         let name = format!("{}:{role}", self.template.name);
-        let options = PoolOptions { name, thread_limit, ..self.template.clone() };
+        let scheduling = self.scheduling(role).or(self.template.scheduling);
+        let options = PoolOptions { name, thread_limit, scheduling, ..self.template.clone() };
         let pool = Pool::start(options).map_err(Refused::System)?;
         self.pools.push(RolePool { role: role.to_owned(), pool, dispatchers: 0 });
         Ok(self.pools.len() - 1)
@@ -188,5 +202,34 @@ impl RolePools {
         }
         self.settings.entry(role.to_owned()).or_default().no_sync_calls = no_sync_calls;
         Ok(())
+    }
+
+    /// How the threads of a role are to be scheduled, if that was set.
+    pub(crate) fn scheduling(&self, role: &str) -> Option<Scheduling> {
+        self.settings.get(role).and_then(|settings| settings.scheduling)
+    }
+
+    /// Sets how the threads of a role are to be scheduled.
+    pub(crate) fn set_scheduling(&mut self, role: &str, scheduling: Scheduling) {
+        self.settings.entry(role.to_owned()).or_default().scheduling = Some(scheduling);
+        if let Some(pool) = self.pool(role) {
+            pool.scheduling().set(scheduling);
+        }
+        if self.template.scheduling.is_some() {
+            return;
+        }
+        self.template.scheduling = self.usual_scheduling;
+        let Some(usual) = self.usual_scheduling else { return };
+        for pool in self.pools.iter().filter(|pool| pool.role != role) {
+            pool.pool.scheduling().set(usual);
+        }
+    }
+
+    /// What became of the scheduling that was set for a role.
+    pub(crate) fn scheduling_outcome(&self, role: &str) -> SchedulingOutcome {
+        match self.pool(role) {
+            Some(pool) if self.scheduling(role).is_some() => pool.scheduling().outcome(),
+            _ => SchedulingOutcome::default(),
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use super::runtime_inner::RuntimeInner;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sys::Scheduling;
 
 /// A scheduler role of a runtime: what its dispatchers have in common, a pool of threads and settings.
 ///
@@ -97,6 +98,57 @@ impl Role {
     /// [`Status::NotSupported`] for `true` while there is a dispatcher that allows sync calls and is not sealed.
     pub fn set_no_sync_calls(&self, no_sync_calls: bool) -> Result<(), Status> {
         self.runtime.role_pools(|pools| pools.set_no_sync_calls(&self.name, no_sync_calls))
+    }
+}
+
+/// What became of the scheduling that was set for a role.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchedulingReport {
+    /// How many threads of the pool are scheduled as set.
+    pub applied: usize,
+    /// How many were refused it by the system, and work on as they are.
+    pub refused: usize,
+    /// What the system said to one that was refused.
+    pub refusal: Option<String>,
+}
+
+/// Scheduling by the operating system.
+impl Role {
+    /// Sets how the operating system schedules the threads of this role's pool: at their start those that come, before
+    /// the next callback that they run those that are there. (Workers of lanes are not concerned.)
+    ///
+    /// That is a wish. Where the system does not permit it, or knows no such thing, there is a warning in the log, the
+    /// [report](Role::scheduling_report) says so, and everything works as before. Threads of roles for which nothing was
+    /// set are scheduled like the thread that made the runtime. Only Linux schedules threads one by one; elsewhere every
+    /// wish is refused. (Fuchsia: R33, R34.)
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::{DispatcherBuilder, RuntimeBuilder, Scheduling};
+    ///
+    /// let runtime = RuntimeBuilder::new().build()?;
+    /// runtime.role("background").set_scheduling(Scheduling::Normal { nice: 10 });
+    /// let driver = runtime.new_driver("indexer");
+    /// let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().scheduler_role("background"))?;
+    /// # drop(dispatcher);
+    /// # runtime.shutdown(std::time::Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_scheduling(&self, scheduling: Scheduling) {
+        self.runtime.role_pools(|pools| pools.set_scheduling(&self.name, scheduling));
+    }
+
+    /// What was set by [`set_scheduling`](Role::set_scheduling) last.
+    pub fn scheduling(&self) -> Option<Scheduling> {
+        self.runtime.role_pools(|pools| pools.scheduling(&self.name))
+    }
+
+    /// What became of it so far; all zero while nothing is set or there is no pool. A thread that sleeps counts in neither
+    /// number until it gets up.
+    pub fn scheduling_report(&self) -> SchedulingReport {
+        let outcome = self.runtime.role_pools(|pools| pools.scheduling_outcome(&self.name));
+        SchedulingReport { applied: outcome.applied, refused: outcome.refused, refusal: outcome.refusal }
     }
 }
 

@@ -94,6 +94,7 @@ impl RuntimeInner {
             thread_limit: settings.thread_limit,
             dynamic: settings.dynamic,
             idle_life: settings.idle_life,
+            scheduling: None,
             clock: settings.clock.clone(),
             simulated: settings.simulated,
         }

@@ -5,6 +5,7 @@
 //! - `socket`: streams, listeners and datagram sockets that never block.
 //! - `signals`: signals as bytes in a socket, over `signal-hook`.
 //! - `thread_id`: what the system calls a thread.
+//! - [`scheduling`](Scheduling): how the system schedules a thread.
 //! - [`sim`]: streams, listeners and event counters that live in memory, for runs in which nothing may depend on a
 //!   kernel.
 //! - [`readiness`](Readiness): the words in which both say what a source is ready for.
@@ -14,6 +15,7 @@ pub(crate) mod event_count;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod kernel;
 mod readiness;
+mod scheduling;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) mod signals;
 #[cfg(not(any(loom, shuttle)))]
@@ -23,3 +25,4 @@ pub(crate) mod socket;
 pub(crate) mod thread_id;
 
 pub use readiness::{Interest, Readiness};
+pub use scheduling::Scheduling;
