@@ -38,7 +38,7 @@ fn make(place: &places::Place, operation: &operations::Operation) -> Met {
         &things,
         Box::new(move || {
             let answer = catch_unwind(AssertUnwindSafe(|| call.make(&with)));
-            let answer = answer.map_or_else(|panic| Met::Panicked(text_of(&panic)), Met::Answered);
+            let answer = answer.map_or_else(|panic| Met::Panicked(text_of(&*panic)), Met::Answered);
             *telling.lock().expect("nobody panics here") = Some(answer);
         }),
     );
@@ -53,6 +53,12 @@ fn make(place: &places::Place, operation: &operations::Operation) -> Met {
 #[test]
 fn every_operation_is_answered_at_every_place() {
     let child = in_a_process_of_its_own("every_operation_is_answered_at_every_place", || {
+        // A call that hangs is told by the last line, too.
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_secs(300));
+            eprintln!("it hangs");
+            std::process::abort();
+        });
         // What panics on purpose says so on standard error, thousands of times.
         std::panic::set_hook(Box::new(|_| ()));
         let mut wrong = Vec::new();

@@ -6,10 +6,10 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::testing::{ForegroundRuntime, set_default_dispatcher};
 use fuchsine_dispatcher::{
     Arena, Channel, DispatcherBuilder, Handle, Instant, Interest, Irq, Lane, Limits, Message, RuntimeBuilder, Status,
-    blocking, current, current_driver, ready, sleep, sleep_until, timeout,
+    SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep, sleep_until, timeout,
 };
 
 use super::things::Things;
@@ -291,6 +291,105 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done(wrong.map_err(|handle| handle.into_fd().map_err(|handle| handle.into_value::<String>())));
         done(message.recycle(1 << 20).into_parts());
     }),
+    // Calls, and waits for room.
+    any("call without an answer", |t| {
+        status(t.near.call(Message::from_bytes(b"?"), t.target.now() + SHORT).map_err(|error| error.status()))
+    }),
+    any("call of nobody", |t| {
+        let refused = t.closed.call(Message::new(), Instant::INFINITE).map_err(|error| error.into_request());
+        if refused.is_ok() { Answer::Done } else { Answer::Status(Status::PeerClosed) }
+    }),
+    silent("call with an end of itself", |_| {
+        let (one, two) = Channel::pair();
+        done(one.call(Message::new().with(two), Instant::INFINITE));
+    }),
+    running("begin_call", |t| {
+        let (client, server) = Channel::pair();
+        let begun = client.begin_call(&t.target, Message::new(), Instant::ZERO, |_| ());
+        let request = server.try_read();
+        done(request.map(|request| (request.txid().map(|txid| txid.as_raw()), server.write(request.recycle(1)))));
+        status(begun.map(|handle| handle.cancel()).map_err(|refused| refused.status()))
+    }),
+    silent("call_async", |t| once(t.near.call_async(Message::new(), Instant::ZERO))),
+    silent("a reply to nothing", |t| {
+        let (client, server) = Channel::pair();
+        done(client.begin_call(&t.target, Message::new(), Instant::INFINITE, |_| ()));
+        if let Ok(request) = server.try_read()
+            && let Some(txid) = request.txid()
+        {
+            // To the wrong end, to the right one, and once more.
+            done(client.write(Message::new().in_reply_to(txid)));
+            done(t.near.write(Message::new().in_reply_to(txid)));
+            done((server.write(Message::new().in_reply_to(txid)), server.write(Message::new().in_reply_to(txid))));
+        }
+    }),
+    running("begin_writable", |t| {
+        let waiting = t.near.begin_writable(&t.target, usize::MAX, |_| ());
+        let again = t.near.begin_writable(&t.target, 0, |_| ());
+        done((again.is_ok(), t.near.cancel_writable(), t.near.cancel_writable()));
+        status(waiting.map_err(|refused| refused.status()))
+    }),
+    silent("writable", |t| once(t.near.writable(usize::MAX))),
+    // Tokens.
+    running("register", |t| {
+        let (server, client) = Token::pair();
+        let registered = server.register(&t.target, |_| ()).map_err(|refused| refused.status());
+        done(client.transfer(Channel::pair().0));
+        status(registered)
+    }),
+    any("transfer first", |t| {
+        let (server, client) = Token::pair();
+        let sent = client.transfer(Channel::pair().0);
+        done(server.register(&t.other, |_| ()));
+        status(sent.map_err(|refused| refused.status()))
+    }),
+    any("transfer to nobody", |_| {
+        status(
+            Token::pair()
+                .0
+                .transfer(Channel::pair().0)
+                .map_err(|refused| refused.into_inner())
+                .map_err(|_| Status::PeerClosed),
+        )
+    }),
+    any("receive", |_| {
+        let (server, client) = Token::pair();
+        done(client.receive());
+        status(server.receive().map_err(|refused| refused.status()))
+    }),
+    silent("drop of a token that is registered", |t| {
+        let (server, client) = Token::pair();
+        done((server.register(&t.target, |_| ()), client));
+    }),
+    // Waiting, and asking where one is.
+    any("wait_until_idle of a dispatcher", |t| status(t.target.wait_until_idle(SHORT))),
+    any("wait_until_idle of a runtime", |t| status(t.runtime.wait_until_idle(SHORT))),
+    any("wait_until_destroyed of a driver", |t| status(t.driver.wait_until_destroyed(SHORT))),
+    any("wait_until_destroyed of a runtime", |t| status(t.runtime.wait_until_destroyed(Duration::ZERO))),
+    any("shutdown_drivers", |t| status(t.runtime.shutdown_drivers(SHORT))),
+    silent("ask what a dispatcher has to do", |t| done((t.target.is_idle(), t.target.has_queued_tasks()))),
+    silent("ask for the driver of a thread", |t| {
+        done((t.runtime.driver_on_thread(std::thread::current().id()), t.runtime.driver_on_os_thread(0)));
+    }),
+    any("sequence_id", |t| {
+        let id = t.target.sequence_id();
+        if let Ok(id) = &id {
+            done((t.target.check_sequence_id(*id), t.other.check_sequence_id(*id)));
+        }
+        status(id.map_err(Status::from))
+    }),
+    Operation {
+        may_panic: Some("belongs to"),
+        ..any("check", |t| {
+            let checker = SynchronizationChecker::new("a thing", &t.target);
+            done(SynchronizationChecker::of_current("another thing"));
+            if let Ok(checker) = &checker {
+                done(checker.is_in_place());
+                checker.check();
+            }
+            status(checker.map_err(Status::from))
+        })
+    },
     // Futures.
     silent("sleep", |_| once(sleep(SHORT))),
     silent("sleep for ever", |_| once(sleep(Duration::MAX))),
@@ -298,6 +397,24 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     silent("timeout", |_| once(timeout(SHORT, std::future::pending::<()>()))),
     silent("ready", |t| once(ready(&t.stream, Interest::READABLE))),
     // The kit: a runtime inside of whatever this is.
+    silent("a foreground runtime that is quit", |_| {
+        let runtime = ForegroundRuntime::new();
+        let quit = runtime.quit_handle();
+        quit.quit();
+        done((runtime.run(Instant::ZERO), runtime.run_one_until(Instant::ZERO), runtime.reset_quit()));
+        runtime.quit();
+        done((runtime.reset_quit(), runtime.reset_quit()));
+        runtime.set_patience(Duration::from_secs(2));
+        done(runtime.block_on(async { 1 }));
+        done(runtime.block_on(std::future::pending::<()>()));
+        done(runtime.run_until_stalled(&mut std::future::ready(1)));
+        done(runtime.run_blocking(|| blocking(|| ()).is_ok()));
+    }),
+    any("set_default_dispatcher", |t| {
+        let set = set_default_dispatcher(Some(&t.target));
+        done((current(), current_driver(), set_default_dispatcher(None)));
+        set.into()
+    }),
     silent("a foreground runtime", |_| {
         let runtime = ForegroundRuntime::with(RuntimeBuilder::new()).expect("there is nothing to refuse");
         let driver = runtime.new_driver("inner");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, Interest, Lane, Message};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, Instant, Interest, Lane, Message, Token};
 
 use super::things::Things;
 
@@ -89,6 +89,20 @@ const KINDS: &[(&str, Begin)] = &[
     ("local future", |t| {
         let own = t.pinned.clone();
         t.pinned.post_task(move |_| drop(own.spawn_local(async { panics() }))).expect("it runs");
+    }),
+    ("reply", |t| {
+        let (client, server) = Channel::pair();
+        let call = client.begin_call(&t.target, Message::new(), Instant::INFINITE, |_| panics());
+        drop(call.expect("it is sent"));
+        let request = server.try_read().expect("it is there");
+        server.write(request.recycle(0)).expect("somebody waits");
+        t.wait_for(|| (client.queued_messages() == 0).then_some(()));
+    }),
+    ("wait for room", |t| t.near.begin_writable(&t.target, 0, |_| panics()).expect("nobody waits")),
+    ("token", |t| {
+        let (server, client) = Token::pair();
+        server.register(&t.target, |_| panics()).map(drop).expect("it runs");
+        client.transfer(Channel::pair().0).expect("somebody waits");
     }),
     ("observer", |t| {
         *t.at_the_end.lock().expect("nobody panics here") = Some(Box::new(panics));
