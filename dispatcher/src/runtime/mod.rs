@@ -44,6 +44,8 @@ mod shuttle_irqs;
 mod shuttle_pinned;
 #[cfg(all(test, shuttle))]
 mod shuttle_races;
+#[cfg(all(test, shuttle))]
+mod shuttle_suspend;
 mod state;
 mod stop_token;
 mod suspend;
