@@ -43,6 +43,10 @@ pub use runtime::{
     ShutdownError, StopToken, SuspendError, SynchronizationChecker, TakenBack, TaskHandle, Unbound, WaitUntilError,
     WeakDispatcher, blocking, current, current_driver,
 };
+#[cfg(not(loom))]
+pub use runtime::{
+    DriverState, DumpLimits, LaneDump, LongestDump, Named, ObservingDump, PlaceDump, PoolDump, ThreadDump, ThreadName,
+};
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{Irq, IrqTrigger, WaitHandle, WakeSource, WakeVector, WakeVectorError};
 pub use status::{Canceled, Status};

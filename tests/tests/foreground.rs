@@ -14,8 +14,8 @@ use std::time::Duration;
 use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::{ForegroundRuntime, set_default_dispatcher};
 use fuchsine_dispatcher::{
-    Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Message, Reason, Runtime, RuntimeBuilder,
-    Status, current, current_driver, sleep,
+    Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Message, PendingDump, Reason, Runtime,
+    RuntimeBuilder, Status, current, current_driver, sleep,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -362,7 +362,8 @@ fn a_post_of_a_thread_with_a_default_dispatcher_names_it_as_the_poster() {
     post(&other, &log, "with");
     set_default_dispatcher(None).expect("inside of nothing");
     post(&other, &log, "without");
-    let posters: Vec<_> = other.dump().pending.iter().map(|pending| pending.posting_dispatcher).collect();
+    let by = |pending: &PendingDump| pending.posted_by.as_ref()?.dispatcher.as_ref().map(|one| one.id);
+    let posters: Vec<_> = other.dump().pending.iter().map(by).collect();
     assert_eq!(posters, [Some(default.id().as_raw()), None]);
 }
 

@@ -53,6 +53,21 @@ impl LaneShared {
     }
 }
 
+/// The numbers of one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneFigures {
+    /// Workers that run.
+    pub(crate) workers: usize,
+    /// Those of them that have nothing to do.
+    pub(crate) idle: usize,
+    /// The most workers.
+    pub(crate) limit: usize,
+    /// Items that no worker has started. Those whose operation has ended since are among them.
+    pub(crate) waiting: usize,
+    /// Workers that were ever started.
+    pub(crate) started: u64,
+}
+
 /// The lanes of one pool.
 pub(crate) struct Lanes {
     by_hand: bool,
@@ -119,6 +134,19 @@ impl Lanes {
                 state.items.pop_back();
                 Err(error)
             }
+        }
+    }
+
+    /// What a lane has at this moment.
+    pub(crate) fn figures(&self, lane: Lane) -> LaneFigures {
+        let shared = self.lane(lane);
+        let state = shared.state.lock();
+        LaneFigures {
+            workers: state.workers,
+            idle: state.idle,
+            limit: shared.limit,
+            waiting: state.items.len(),
+            started: state.started,
         }
     }
 

@@ -8,6 +8,8 @@
 pub(crate) mod batons;
 #[cfg(all(feature = "testing", not(loom)))]
 pub(crate) mod by_hand;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod coarse_tests;
 #[cfg(not(loom))]
 mod hosts;
 pub(crate) mod idle;
@@ -17,6 +19,8 @@ pub(crate) mod lanes;
 mod loom_hosts;
 #[cfg(all(test, loom))]
 mod loom_idle;
+#[cfg(not(loom))]
+mod members;
 #[cfg(not(loom))]
 mod pulse;
 #[cfg(not(loom))]

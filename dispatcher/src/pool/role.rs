@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
 use crate::sys::Scheduling;
-use crate::time::Clock;
+use crate::time::{Clock, Instant};
 
 #[cfg(feature = "testing")]
 use super::batons::Batons;
@@ -15,6 +15,7 @@ use super::by_hand::OwnedBatons;
 use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
+use super::members::Members;
 use super::pulse::Pulses;
 use super::run_queue::{self, Pushed, RunQueue};
 use super::scheduling::PoolScheduling;
@@ -74,6 +75,7 @@ pub(crate) struct Pool {
     pub(super) scheduling: PoolScheduling,
     pub(super) watch: StallWatch,
     pub(super) threads: Threads,
+    pub(super) members: Members,
     pub(super) lanes: Lanes,
     #[cfg(feature = "testing")]
     pub(super) batons: OwnedBatons,
@@ -97,6 +99,7 @@ impl Pool {
             scheduling: PoolScheduling::new(options.name.clone(), options.scheduling),
             watch: StallWatch::new(format!("{}-watch", options.name), options.idle_life),
             threads: Threads::new(options.name.clone(), options.threads, limit, options.dynamic),
+            members: Members::default(),
             #[cfg(feature = "testing")]
             batons: OwnedBatons(Batons::new(&options.name)),
             lanes: Lanes::new(options.name, by_hand),
@@ -119,6 +122,18 @@ impl Pool {
     /// The worker threads for what may block.
     pub(crate) fn lanes(&self) -> &Lanes {
         &self.lanes
+    }
+
+    /// The threads that run at this moment.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The time for what is only looked at. While the watch looks, once a millisecond, it is the reading of the last look;
+    /// while it sleeps, and there is little to do, the exact time.
+    pub(crate) fn coarse_now(&self) -> Instant {
+        let clock = self.reactor.clock();
+        if self.watch.is_asleep() { clock.exact() } else { clock.coarse() }
     }
 
     /// The thread accounting.

@@ -84,6 +84,11 @@ impl StallWatch {
         StallWatch { name, idle_life, shared: Arc::new(shared) }
     }
 
+    /// Whether it looks at nothing until it is armed, or at a time that is far away.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.shared.word.load(Ordering::Relaxed) == ASLEEP
+    }
+
     /// A thread took the lead.
     pub(crate) fn lead_taken(&self) {
         self.shared.leads.fetch_add(1, Ordering::Relaxed);
@@ -95,6 +100,8 @@ impl StallWatch {
         if self.shared.word.load(Ordering::Relaxed) == ARMED {
             return;
         }
+        // Before anybody reads the coarse clock because the watch is awake, which takes it a while to be.
+        pool.reactor.clock().now();
         // ORDERING: AcqRel, pairs with the compare-exchange to `ASLEEP` in `doze`: either that one fails, or this one
         // sees `ASLEEP` and wakes the watch.
         if self.shared.word.swap(ARMED, Ordering::AcqRel) != ASLEEP {
@@ -237,6 +244,8 @@ impl Watch {
     }
 
     fn look(&mut self, pool: &Arc<Pool>) -> Next {
+        // What is only looked at counts on it for as long as the watch looks.
+        pool.reactor.clock().now();
         let armed = self.shared.word.swap(TICKING, Ordering::AcqRel) == ARMED; // ORDERING: as in `arm`.
         let now = Clock::real().now();
         self.stalls.look(&pool.pulses.beats(), now);

@@ -34,6 +34,11 @@ pub(crate) enum Role {
 
 /// The body of a pool thread.
 pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
+    #[cfg(not(shuttle))]
+    let is_base = matches!(role, Role::Base(_));
+    #[cfg(shuttle)]
+    let is_base = false;
+    let _member = pool.members.enter(index, is_base);
     pool.queue.enter(pool.id(), index);
     let mut worker = Worker { seat: Seat::new(Arc::clone(pool), index), turns: 0 };
     worker.seat.carry_out_scheduling();

@@ -83,6 +83,8 @@ pub(crate) struct ThreadView {
     pub(crate) who: Who,
     /// The driver of its innermost frame, 0 for none.
     pub(crate) driver: u64,
+    /// The dispatcher of its innermost frame, 0 for none.
+    pub(crate) dispatcher: u64,
 }
 
 static PUBLISHED: ThreadLocal<Published> = ThreadLocal::new();
@@ -101,7 +103,11 @@ pub(crate) fn make_known() {
 /// they are inside of nothing.
 pub(crate) fn known_threads() -> Vec<ThreadView> {
     let view = |published: &Published| {
-        Some(ThreadView { who: published.who.lock().clone()?, driver: published.driver.load(Ordering::Relaxed) })
+        Some(ThreadView {
+            who: published.who.lock().clone()?,
+            driver: published.driver.load(Ordering::Relaxed),
+            dispatcher: published.dispatcher.load(Ordering::Relaxed),
+        })
     };
     PUBLISHED.iter().filter_map(view).collect()
 }

@@ -8,6 +8,7 @@
 //! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
 
 use std::panic::Location;
+use std::time::Duration;
 
 use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::counters::Counters;
@@ -19,7 +20,8 @@ use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
 use super::suspend::Parking;
-use crate::sync::thread;
+use crate::pool::Pool;
+use crate::sync::{Arc, thread};
 use crate::time::Instant;
 
 /// A callback that runs at this moment.
@@ -46,6 +48,17 @@ pub(crate) struct InlineCounts {
     pub(crate) inlined: u64,
     /// By [`Reason`], in its order.
     pub(crate) deferred: [u64; Reason::ALL.len()],
+    /// Posted tasks, which never run inline.
+    pub(crate) posted: u64,
+    /// Reads that were registered when there was something to read already: no decision is made of them either.
+    pub(crate) late_reads: u64,
+}
+
+/// The callback that took longest, as far as the coarse clock tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Longest {
+    pub(crate) what: ActiveWhat,
+    pub(crate) ran_for: Duration,
 }
 
 /// Called once, last.
@@ -64,6 +77,10 @@ pub(crate) struct Core {
     pub(crate) counts: Counters,
     pub(crate) inline_counts: InlineCounts,
     pub(crate) active: Vec<Active>,
+    /// Of those that have returned.
+    pub(crate) longest: Option<Longest>,
+    /// Whose clock callbacks are timed by.
+    pool: Arc<Pool>,
     pub(crate) observer: Option<ShutdownObserver>,
     /// How many threads sleep until it is idle.
     pub(super) idle_waiters: u32,
@@ -72,7 +89,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(observer: Option<ShutdownObserver>) -> Self {
+    pub(super) fn new(pool: Arc<Pool>, observer: Option<ShutdownObserver>) -> Self {
         Core {
             state: DispatcherState::Running,
             scheduled: false,
@@ -84,6 +101,8 @@ impl Core {
             counts: Counters::default(),
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
+            longest: None,
+            pool,
             observer,
             idle_waiters: 0,
             is_retired: false,
@@ -154,7 +173,7 @@ impl Core {
     /// Like [`enter`](Core::enter), for what is no callback.
     pub(crate) fn enter_as(&mut self, what: ActiveWhat, flavour: Flavour, dispatcher: &DispatcherInner) -> ActiveId {
         let thread = thread::current_id();
-        let since = dispatcher.pool().reactor().clock().coarse();
+        let since = dispatcher.pool().coarse_now();
         self.active.push(Active { thread, what, flavour, since, waits_for: None });
         ActiveId(thread)
     }
@@ -176,7 +195,20 @@ impl Core {
     pub(crate) fn exit(&mut self, id: ActiveId) {
         // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
         if let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) {
-            self.active.remove(at);
+            let Active { what, since, .. } = self.active.remove(at);
+            let ran_for = self.pool.coarse_now().duration_since(since);
+            if ran_for > self.longest.map_or(Duration::ZERO, |longest| longest.ran_for) {
+                self.longest = Some(Longest { what, ran_for });
+            }
+        }
+    }
+
+    /// Counts what is accepted as ready, and of which no inline decision is made.
+    pub(super) fn count_ready(&mut self, kind: Kind) {
+        match kind {
+            Kind::Task => self.inline_counts.posted += 1,
+            Kind::Read => self.inline_counts.late_reads += 1,
+            _ => {}
         }
     }
 }

@@ -69,11 +69,11 @@ impl DispatcherInner {
             id,
             options,
             owner,
+            core: Mutex::new(Core::new(Arc::clone(&pool), observer)),
             pool,
             pinned_to,
             stop: OnceLock::new(),
             allows_sync_calls: AtomicBool::new(allows_sync_calls),
-            core: Mutex::new(Core::new(observer)),
             became_idle: Condvar::new(),
         })
     }
@@ -175,7 +175,7 @@ impl DispatcherInner {
     /// What is known of a callback that is about to be accepted.
     pub(super) fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
         let (driver, dispatcher) = call_stack::current_ids();
-        let accepted_at = self.pool.reactor().clock().coarse();
+        let accepted_at = self.pool.coarse_now();
         Details { deadline, source: EventSource::None, poster: Poster { driver, dispatcher }, location, accepted_at }
     }
 
@@ -189,6 +189,7 @@ impl DispatcherInner {
     ) -> Result<OpId, NotAccepted> {
         let details = self.details(location, Instant::INFINITE);
         let mut core = self.admit()?;
+        core.count_ready(kind);
         let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
         let stage = core.parking.stage_of_task(flavour);
         let id = core.queue.insert(entry, details, stage);

@@ -22,7 +22,38 @@ use super::runtime_inner::RuntimeInner;
 use super::{call_stack, dump::DriverDump};
 use crate::pool::{Runnable, Turn};
 use crate::status::Status;
+use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Mutex};
+use crate::time::Instant;
+
+/// Where a driver stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DriverState {
+    /// It may create dispatchers.
+    Running,
+    /// Its dispatchers shut down, or its observers run.
+    ShuttingDown,
+    /// Its observers have returned.
+    Shutdown,
+}
+
+impl DriverState {
+    /// The state's name in dumps.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DriverState::Running => "running",
+            DriverState::ShuttingDown => "shutting down",
+            DriverState::Shutdown => "shut down",
+        }
+    }
+}
+
+impl fmt::Display for DriverState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 enum Phase {
     Open,
@@ -40,6 +71,8 @@ struct Core {
     first: Option<FirstDispatcher>,
     /// The numbers of those that are gone.
     retired: Counters,
+    /// The thread that runs its observers, and since when.
+    observing: Option<(ThreadId, Instant)>,
     /// Set when the observers have returned.
     is_over: bool,
     /// Creations that were refused count nowhere; panics do.
@@ -85,6 +118,7 @@ impl DriverInner {
             dispatchers: Vec::new(),
             first: None,
             retired: Counters::default(),
+            observing: None,
             is_over: !open,
             panics: 0,
             allowed_roles: BTreeSet::new(),
@@ -254,13 +288,19 @@ impl DriverInner {
     fn run_observers(self: &Arc<Self>, observers: Vec<ShutdownObserver>) {
         let first = self.core.lock().first;
         let frame = call_stack::push_observers(self, first.and_then(FirstDispatcher::sequence));
+        let since = self.runtime.default_pool().coarse_now();
+        self.core.lock().observing = Some((thread::current_id(), since));
         for observer in observers {
             self.guard_panic(observer);
         }
         let (requester, _) = self.power.lock().set_requester(None);
         self.guard_panic(|| drop(requester));
         drop(frame);
-        self.core.lock().is_over = true;
+        {
+            let mut core = self.core.lock();
+            core.observing = None;
+            core.is_over = true;
+        }
         self.runtime.something_is_gone();
         self.runtime.driver_is_over();
     }
@@ -286,6 +326,17 @@ impl DriverInner {
     /// Whether the driver has shut down, its observers included.
     pub(crate) fn is_over(&self) -> bool {
         self.core.lock().is_over
+    }
+
+    /// Where it stands in its life, and which thread runs its observers, since when.
+    pub(crate) fn standing(&self) -> (DriverState, Option<(ThreadId, Instant)>) {
+        let core = self.core.lock();
+        let state = match core.phase {
+            Phase::Open => DriverState::Running,
+            _ if core.is_over => DriverState::Shutdown,
+            _ => DriverState::ShuttingDown,
+        };
+        (state, core.observing)
     }
 
     /// Reports a panic, and carries the policy out.

@@ -37,6 +37,8 @@ mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
 #[cfg(all(test, shuttle))]
+mod shuttle_dump;
+#[cfg(all(test, shuttle))]
 mod shuttle_idle;
 #[cfg(all(test, shuttle))]
 mod shuttle_irqs;
@@ -73,8 +75,11 @@ pub use blocking::{BlockingError, blocking};
 pub use builder::{CreateError, DispatcherBuilder};
 pub use callback_queue::Kind;
 pub use counters::Counters;
-pub use driver::{Driver, ShutdownDriverError};
-pub use dump::{DispatcherDump, DriverDump, PendingDump, RunningDump, RuntimeDump};
+pub use driver::{Driver, DriverState, ShutdownDriverError};
+pub use dump::{
+    DispatcherDump, DriverDump, DumpLimits, LaneDump, LongestDump, Named, ObservingDump, PendingDump, PlaceDump,
+    PoolDump, RunningDump, RuntimeDump, ThreadDump, ThreadName,
+};
 pub use handle::{Dispatcher, DispatcherHandle, WeakDispatcher, current, current_driver};
 pub use idle::WaitUntilError;
 pub use ids::{DispatcherId, DriverId};
@@ -318,6 +323,11 @@ impl Runtime {
     /// What every dispatcher does and holds at this moment.
     pub fn dump(&self) -> RuntimeDump {
         RuntimeDump::of(self.inner())
+    }
+
+    /// Like [`dump`](Runtime::dump), listing as much as `limits` says.
+    pub fn dump_with(&self, limits: DumpLimits) -> RuntimeDump {
+        RuntimeDump::with_limits(self.inner(), limits)
     }
 
     /// The threads of the default role's pool: base threads plus those that were added.

@@ -99,6 +99,11 @@ impl RolePools {
         self.pools.iter().map(|pool| &pool.pool)
     }
 
+    /// The pools that take dispatchers, with their roles.
+    pub(crate) fn by_role(&self) -> Vec<(String, Arc<Pool>)> {
+        self.pools.iter().map(|pool| (pool.role.clone(), Arc::clone(&pool.pool))).collect()
+    }
+
     /// All pools that may have threads.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Pool>> {
         self.open().chain(&self.ending)

@@ -100,6 +100,10 @@ impl RuntimeInner {
         }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
     pub(crate) fn batch(&self) -> u32 {
         self.settings.batch
     }
@@ -170,6 +174,11 @@ impl RuntimeInner {
     /// Asks or changes something about the pools and the settings of their roles.
     pub(crate) fn role_pools<R>(&self, f: impl FnOnce(&mut RolePools) -> R) -> R {
         f(&mut self.core.lock().pools)
+    }
+
+    /// The pools that take dispatchers with their roles, that of the default role first.
+    pub(crate) fn pools_by_role(&self) -> Vec<(String, Arc<Pool>)> {
+        self.core.lock().pools.by_role()
     }
 
     /// The pools that take dispatchers, the default role's first.

@@ -156,6 +156,22 @@ impl Stage {
     pub(crate) const fn is_armed(self) -> bool {
         !matches!(self, Stage::Ready | Stage::Parked | Stage::ParkedWake)
     }
+
+    /// What a dump calls the queue.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Stage::Ready => "ready",
+            Stage::Reading => "reads",
+            Stage::Waiting => "waits",
+            Stage::Delayed => "delayed",
+            Stage::Offloaded => "offloads",
+            Stage::OffloadRunning => "offloads running",
+            Stage::Bound => "irqs",
+            Stage::Token => "tokens",
+            Stage::Parked => "parked",
+            Stage::ParkedWake => "parked to wake",
+        }
+    }
 }
 
 const STAGES: usize = Stage::ALL.len();
@@ -229,6 +245,8 @@ pub(crate) struct CallbackQueue {
     lists: [List; STAGES],
     /// How often an operation has become ready.
     readied: u64,
+    /// The most that were ever ready at once.
+    longest: u32,
 }
 
 impl CallbackQueue {
@@ -240,6 +258,7 @@ impl CallbackQueue {
             first_generation: 1,
             lists: [List { head: NONE, tail: NONE, len: 0 }; STAGES],
             readied: 0,
+            longest: 0,
         }
     }
 
@@ -321,6 +340,7 @@ impl CallbackQueue {
         self.lists[to as usize].len += moved.len;
         if to == Stage::Ready {
             self.readied += u64::from(moved.len);
+            self.longest = self.longest.max(self.lists[to as usize].len);
         }
         let old_head = std::mem::replace(&mut self.lists[to as usize].head, moved.head);
         self.slots[moved.tail as usize].next = old_head;
@@ -375,6 +395,11 @@ impl CallbackQueue {
     /// How many operations stand in a stage.
     pub(crate) fn len_of(&self, stage: Stage) -> usize {
         self.lists[stage as usize].len as usize
+    }
+
+    /// The most operations that were ever ready at once.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest as usize
     }
 
     /// How often an operation has become ready: a number that stands still only while nothing does.
@@ -443,7 +468,10 @@ impl CallbackQueue {
         let list = &mut self.lists[stage as usize];
         list.tail = index;
         list.len += 1;
-        self.readied += u64::from(stage == Stage::Ready);
+        if stage == Stage::Ready {
+            self.readied += 1;
+            self.longest = self.longest.max(list.len);
+        }
     }
 
     fn unlink(&mut self, index: u32) {
@@ -504,6 +532,7 @@ mod tests {
             let mut queue = CallbackQueue::new();
             let mut ready: VecDeque<OpId> = VecDeque::new();
             let mut armed: VecDeque<OpId> = VecDeque::new();
+            let mut longest = 0;
             for (step, pick) in steps {
                 match step {
                     0 => ready.push_back(queue.insert(entry(Kind::Task), details(), Stage::Ready)),
@@ -530,6 +559,8 @@ mod tests {
                 prop_assert_eq!(queue.ids(Stage::Reading).collect::<Vec<_>>(), armed.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(queue.len(), ready.len() + armed.len());
                 prop_assert_eq!((queue.len_of(Stage::Ready), queue.len_of(Stage::Reading)), (ready.len(), armed.len()));
+                longest = longest.max(ready.len());
+                prop_assert_eq!(queue.longest(), longest);
                 prop_assert_eq!(queue.enumerate_pending() as usize, queue.len());
             }
         }
