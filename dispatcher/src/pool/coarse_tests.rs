@@ -2,7 +2,6 @@
 
 use super::{Pool, PoolOptions};
 use crate::sync::{Arc, thread};
-use crate::sys::Scheduling;
 use crate::time::{Clock, Instant};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ fn pool() -> Arc<Pool> {
         thread_limit: 1,
         dynamic: false,
         idle_life: Duration::from_secs(60),
-        scheduling: Scheduling::default(),
+        scheduling: None,
         clock: Clock::real(),
         simulated: false,
     };
