@@ -1,19 +1,19 @@
 //! Model check of how what may block is kept out of hosts: every interleaving, within the preemption bound, of a host that
 //! hands it over, a thread that takes it, and a pin that makes a thread a host meanwhile.
 //!
-//! A wake-up that is lost shows as a deadlock. The queue is a counter behind a lock of its own; what is pinned, and
-//! everything that any thread may run, is in the models beside this one.
+//! A wake-up that is lost shows as a deadlock. The queue is an atomic counter, which promises no more order
+//! than a lock-free queue does; what is pinned, and everything that any thread may run, is in the models beside this one.
 
 use loom::model::Builder;
 
 use super::idle::{Idle, SleepAs, ThreadIndex};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
 struct Pool {
     idle: Idle,
     hosts: Vec<AtomicBool>,
-    kept_out: Mutex<usize>,
+    kept_out: AtomicUsize,
     done: Mutex<usize>,
     total: usize,
 }
@@ -30,7 +30,7 @@ impl Pool {
 
     /// As in `Pool::keep_out`.
     fn keep_out(&self) {
-        *self.kept_out.lock() += 1;
+        self.kept_out.fetch_add(1, Ordering::Release);
         self.wake_no_host();
     }
 
@@ -38,7 +38,7 @@ impl Pool {
     fn pin(&self, thread: ThreadIndex) {
         self.hosts[thread].store(true, Ordering::Release);
         self.idle.publish();
-        if *self.kept_out.lock() > 0 {
+        if self.has_kept_out() {
             self.wake_no_host();
         }
     }
@@ -47,10 +47,12 @@ impl Pool {
         if self.is_host(thread) {
             return false;
         }
-        let mut kept_out = self.kept_out.lock();
-        let any = *kept_out > 0;
-        *kept_out -= usize::from(any);
-        any
+        let take_one = |left: usize| left.checked_sub(1);
+        self.kept_out.fetch_update(Ordering::AcqRel, Ordering::Acquire, take_one).is_ok()
+    }
+
+    fn has_kept_out(&self) -> bool {
+        self.kept_out.load(Ordering::Acquire) > 0
     }
 
     /// A thread of the pool: as in `Seat::next` and `Seat::sleep`.
@@ -61,7 +63,7 @@ impl Pool {
                 if *self.done.lock() == self.total {
                     return;
                 }
-                let has_work = || !self.is_host(thread) && *self.kept_out.lock() > 0;
+                let has_work = || !self.is_host(thread) && self.has_kept_out();
                 match self.idle.begin_sleep(thread, false) {
                     None => {}
                     Some(_) if has_work() => self.idle.cancel_sleep(thread),
@@ -89,7 +91,7 @@ fn explore(threads: usize, posts: usize, pinned_meanwhile: Option<ThreadIndex>) 
         let pool = Arc::new(Pool {
             idle,
             hosts: (0..threads).map(|_| AtomicBool::new(false)).collect(),
-            kept_out: Mutex::new(0),
+            kept_out: AtomicUsize::new(0),
             done: Mutex::new(0),
             total: posts,
         });
@@ -113,7 +115,7 @@ fn explore(threads: usize, posts: usize, pinned_meanwhile: Option<ThreadIndex>) 
             pinning.join().expect("it ends");
         }
         assert_eq!(*pool.done.lock(), posts);
-        assert_eq!(*pool.kept_out.lock(), 0);
+        assert!(!pool.has_kept_out());
     });
 }
 
