@@ -240,6 +240,53 @@ fn what_may_block_never_runs_on_the_thread_of_a_pinned_dispatcher() {
     }
 }
 
+/// Shows U-18, R41.
+#[test]
+fn a_pinned_dispatcher_keeps_its_thread_whatever_threads_its_pool_has_had_and_gets() {
+    let runtime = pool_of(2);
+    let driver = runtime.new_driver("driver");
+    let blocks = || driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("created");
+    let visit = |dispatcher: &Dispatcher, seen: &Threads| {
+        let (seen, (sender, receiver)) = (seen.clone(), channel());
+        dispatcher
+            .post_task(move |_| {
+                seen.note();
+                sender.send(()).unwrap();
+            })
+            .expect("accepted");
+        within(&receiver, "a visit");
+    };
+    // Extra threads are there before it, come while it is there, and some of them go.
+    let mut blocking_ones: Vec<_> = (0..3).map(|_| blocks()).collect();
+    let elsewhere = Threads::default();
+    blocking_ones.iter().for_each(|one| visit(one, &elsewhere));
+    let dispatcher = pinned(&driver);
+    let (seen, elsewhere) = (Threads::default(), Threads::default());
+    for round in 0..50 {
+        visit(&dispatcher, &seen);
+        match round % 3 {
+            0 => blocking_ones.push(blocks()),
+            _ => drop(blocking_ones.pop()),
+        }
+        blocking_ones.iter().for_each(|one| visit(one, &elsewhere));
+        // From a callback that may block, which is on another thread.
+        if let Some(one) = blocking_ones.first() {
+            let (handle, noting, (sender, receiver)) = (dispatcher.handle(), seen.clone(), channel());
+            let visiting = move |_| {
+                let visited = handle.post_task(move |_| {
+                    noting.note();
+                    sender.send(()).unwrap();
+                });
+                visited.expect("accepted");
+            };
+            one.post_task(visiting).expect("accepted");
+            within(&receiver, "a visit from a blocking dispatcher");
+        }
+    }
+    assert!(!elsewhere.all().contains(&seen.one()));
+    end(&runtime);
+}
+
 #[test]
 fn a_thread_may_be_blocked_again_when_nothing_is_pinned_to_it_any_more() {
     let runtime = pool_of(1);
@@ -489,7 +536,7 @@ fn show_waker(seen: &Threads, wakers: &Arc<Mutex<Vec<Waker>>>, polls: u32) -> im
     })
 }
 
-/// Shows RX-5.
+/// Shows RX-5, W3.
 #[test]
 fn a_local_future_is_polled_and_dropped_on_its_thread_whoever_wakes_or_cancels_it() {
     for threads in [1, 2, 8] {
