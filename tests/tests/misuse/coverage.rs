@@ -18,6 +18,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("panic_message", "reads a field"),
     ("is_canceled", "reads a field"),
     ("message", "reads a field of an error"),
+    ("is_of_this_image", "reads a field"),
 ];
 
 /// The names after `pub fn` in the files of some folders.

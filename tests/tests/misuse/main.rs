@@ -11,6 +11,7 @@ mod coverage;
 mod operations;
 mod panics;
 mod places;
+mod state_operations;
 mod things;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,9 +19,14 @@ use std::sync::{Arc, Mutex};
 
 use common::in_a_process_of_its_own;
 use fuchsine_tests::random::Random;
-use operations::{Answer, OPERATIONS};
+use operations::{Answer, Operation};
 use places::PLACES;
 use things::{Things, text_of};
+
+/// All operations.
+fn operations() -> impl Iterator<Item = &'static Operation> {
+    operations::OPERATIONS.iter().chain(state_operations::OPERATIONS)
+}
 
 /// What became of one operation at one place.
 #[derive(Debug)]
@@ -30,7 +36,7 @@ enum Met {
 }
 
 /// Makes one operation at one place, and has the runtime work and end afterwards.
-fn make(place: &places::Place, operation: &operations::Operation) -> Met {
+fn make(place: &places::Place, operation: &Operation) -> Met {
     let things = Arc::new(Things::new());
     let met: Arc<Mutex<Option<Met>>> = Arc::default();
     let (with, telling, call) = (Arc::clone(&things), Arc::clone(&met), operation.call);
@@ -64,7 +70,7 @@ fn every_operation_is_answered_at_every_place() {
         let mut wrong = Vec::new();
         let mut answered = 0;
         for place in PLACES {
-            for operation in OPERATIONS {
+            for operation in operations() {
                 eprintln!("{} {}", place.name, operation.name);
                 match make(place, operation) {
                     Met::Answered(_) => answered += 1,
@@ -74,7 +80,7 @@ fn every_operation_is_answered_at_every_place() {
             }
         }
         eprintln!("{answered} answered, wrong: {wrong:#?}");
-        assert_eq!(answered, PLACES.len() * OPERATIONS.len());
+        assert_eq!(answered, PLACES.len() * operations().count());
     });
     if let Some(child) = child {
         let last: Vec<&str> = child.text.lines().rev().take(40).collect();
@@ -108,7 +114,7 @@ fn things_may_be_dropped_in_any_order() {
 fn what_is_gone_answers_with_a_status() {
     let gone = PLACES.iter().find(|place| place.name == "after the runtime").expect("there is such a place");
     let mut statuses = 0;
-    for operation in OPERATIONS {
+    for operation in operations() {
         match (operation.needs_running, make(gone, operation)) {
             (true, Met::Answered(Answer::Status(_))) => statuses += 1,
             (true, met) => panic!("{} was answered by {met:?} after the end", operation.name),

@@ -59,32 +59,32 @@ pub(crate) struct Operation {
 }
 
 /// An operation that works on things that have gone too.
-const fn any(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
+pub(crate) const fn any(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
     Operation { name, call: Call::Answers(call), needs_running: false, may_panic: None }
 }
 
 /// One without an answer.
-const fn silent(name: &'static str, call: fn(&Things)) -> Operation {
+pub(crate) const fn silent(name: &'static str, call: fn(&Things)) -> Operation {
     Operation { name, call: Call::Silent(call), needs_running: false, may_panic: None }
 }
 
 /// One that needs a dispatcher that runs.
-const fn running(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
+pub(crate) const fn running(name: &'static str, call: fn(&Things) -> Answer) -> Operation {
     Operation { needs_running: true, ..any(name, call) }
 }
 
-fn status<T, E: Into<Status>>(result: Result<T, E>) -> Answer {
+pub(crate) fn status<T, E: Into<Status>>(result: Result<T, E>) -> Answer {
     result.map(drop).map_err(Into::into).into()
 }
 
-fn once<F: Future>(future: F) {
+pub(crate) fn once<F: Future>(future: F) {
     let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 /// Looks at something and lets it go.
-fn done<T>(_: T) {}
+pub(crate) fn done<T>(_: T) {}
 
-const SHORT: Duration = Duration::from_millis(1);
+pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
 /// All operations.
 pub(crate) const OPERATIONS: &[Operation] = &[

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, Instant, Interest, Lane, Message, Token};
+use fuchsine_dispatcher::{
+    Channel, Client, DispatcherBound, DispatcherBuilder, Instant, Interest, Lane, Message, Protocol, TaskScope, Token,
+};
 
 use super::things::Things;
 
@@ -17,6 +19,14 @@ impl Drop for PanicsOnDrop {
             panic!("in a drop");
         }
     }
+}
+
+struct Signals;
+
+impl Protocol for Signals {
+    type Request = ();
+    type Reply = ();
+    type Event = ();
 }
 
 fn panics() {
@@ -103,6 +113,34 @@ const KINDS: &[(&str, Begin)] = &[
         let (server, client) = Token::pair();
         server.register(&t.target, |_| panics()).map(drop).expect("it runs");
         client.transfer(Channel::pair().0).expect("somebody waits");
+    }),
+    ("suspend completer", |t| t.driver.suspend(|_| panics()).expect("the first time")),
+    ("resume requester", |t| {
+        t.driver.set_resume_requester(|_| panics());
+        t.driver.register_wake_vector(&t.irq, Interest::READABLE).expect("an irq has an identity").keep();
+        t.driver.suspend(|_| ()).expect("the first time");
+        t.trigger.trigger();
+    }),
+    ("bound state", |t| {
+        let bound = DispatcherBound::new(&t.target, || 1).expect("it runs");
+        bound.async_call(|_| panics()).expect("it runs");
+    }),
+    ("making of bound state", |t| drop(DispatcherBound::new(&t.target, panics).expect("it runs"))),
+    ("drop of bound state", |t| drop(DispatcherBound::new(&t.target, || PanicsOnDrop).expect("it runs"))),
+    ("task of a scope", |t| {
+        let scope = TaskScope::new(&t.target);
+        scope.post(panics).expect("it runs");
+        t.wait_for(|| scope.is_empty().then_some(()));
+    }),
+    ("server", |t| {
+        let (client, server) = Client::<Signals>::pair();
+        server.serve(&t.target, |_| panics()).expect("it runs");
+        drop(client.send(()));
+    }),
+    ("events of a client", |t| {
+        let (client, server) = Client::<Signals>::pair();
+        client.on_events(&t.target, |_| panics()).expect("it runs");
+        server.send_event(()).expect("the client is there");
     }),
     ("observer", |t| {
         *t.at_the_end.lock().expect("nobody panics here") = Some(Box::new(panics));
