@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use conformance_support::{Log, task};
-use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::testing::{ForegroundRuntime, refuse_threads_after};
 use fuchsine_dispatcher::{
     Dispatcher, DispatcherBuilder, DispatcherState, Driver, Role, RuntimeBuilder, Status, current_driver,
 };
-use fuchsine_tests::pools::{HANG_LIMIT, World, on_every_pool, on_pools};
+use fuchsine_tests::pools::{HANG_LIMIT, World, on_every_pool, on_pools, on_pools_with};
 
 fn builder() -> DispatcherBuilder {
     DispatcherBuilder::new()
@@ -342,6 +342,61 @@ fn a_refused_creation_leaves_no_pool_thread_count_or_driver_behind() {
         driver.shutdown(|| ()).expect("the first");
         world.wait_until("both drivers to be over", || driver.is_shut_down() && closing.is_shut_down());
     });
+}
+
+/// The threads of this process whose names begin so.
+fn threads_of_process(prefix: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("this is Linux");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).filter(|name| name.starts_with(prefix)).collect()
+}
+
+/// Shows W4.
+#[test]
+fn a_thread_that_the_system_refuses_leaves_nothing_behind() {
+    on_pools_with(
+        || RuntimeBuilder::new().name("refused"),
+        |world| {
+            let (runtime, driver) = (world.runtime(), world.driver("owner"));
+            let fresh = runtime.role("fresh");
+            // Each base thread of the pool of a role, then the extra one.
+            for starts in 0..=world.threads() {
+                let blocking = builder().scheduler_role("fresh").allow_sync_calls();
+                let error = refuse_threads_after(starts, || driver.new_dispatcher(blocking)).expect_err("refused");
+                assert_eq!(error.status(), Status::NoResources, "{error}");
+                assert!(std::error::Error::source(&error).is_some(), "it says what the system said");
+                assert_eq!(numbers(&fresh), (0, 0, 0), "after {starts} threads");
+                world.wait_until("its threads to end", || threads_of_process("refused:fresh").is_empty());
+            }
+            // The extra one of a pool that is there, which stays as it is.
+            let default = runtime.role("");
+            let before = numbers(&default);
+            for _ in 0..10 {
+                let blocking = builder().allow_sync_calls();
+                assert!(refuse_threads_after(0, || driver.new_dispatcher(blocking)).is_err());
+                assert_eq!(numbers(&default), before);
+            }
+            assert!(driver.dispatchers().is_empty());
+            let made =
+                driver.new_dispatcher(builder().scheduler_role("fresh").allow_sync_calls()).expect("given again");
+            assert_eq!(numbers(&fresh), (world.threads() + 1, 1, 1));
+            drop(made);
+        },
+    );
+}
+
+/// A runtime that cannot have all its threads has none.
+#[test]
+fn a_runtime_that_is_refused_a_thread_leaves_none_behind() {
+    for starts in 0..4 {
+        let build = || RuntimeBuilder::new().name("unbuilt").threads(4).build();
+        let error = refuse_threads_after(starts, build).expect_err("refused");
+        assert_eq!(error.status(), Status::NoResources, "{error}");
+        // Joined, not only told to end.
+        assert!(threads_of_process("unbuilt").is_empty(), "after {starts} threads");
+    }
+    let runtime = RuntimeBuilder::new().name("built").threads(4).build().expect("given again");
+    runtime.shutdown(HANG_LIMIT).expect("it shuts down");
 }
 
 /// Many refusals, then as many dispatchers as there were before: a thread that was reserved and not given back, or a count

@@ -21,6 +21,8 @@ mod completion;
 mod inbox;
 mod node;
 mod payload;
+#[cfg(all(feature = "testing", not(any(loom, shuttle))))]
+pub(crate) mod refused_threads;
 mod small_fn;
 
 #[cfg(any(loom, shuttle))]

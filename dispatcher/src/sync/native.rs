@@ -135,6 +135,8 @@ pub(crate) mod thread {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        #[cfg(feature = "testing")]
+        crate::sync::refused_threads::admit()?;
         // The kernel's names end at a zero byte, and the library panics at one.
         let name = name.replace('\0', "\u{fffd}");
         std::thread::Builder::new().name(name).spawn(body).map(JoinHandle)

@@ -4,9 +4,11 @@ mod awaiting;
 mod crank;
 mod default_dispatcher;
 mod foreground;
+mod refused_threads;
 
 pub use crate::sys::sim;
 pub use awaiting::RunError;
 pub use crank::QuitHandle;
 pub use default_dispatcher::set_default_dispatcher;
 pub use foreground::ForegroundRuntime;
+pub use refused_threads::refuse_threads_after;

@@ -6,10 +6,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::testing::{ForegroundRuntime, set_default_dispatcher};
+use fuchsine_dispatcher::testing::{ForegroundRuntime, refuse_threads_after, set_default_dispatcher};
 use fuchsine_dispatcher::{
-    Arena, Channel, DispatcherBuilder, Handle, Instant, Interest, Irq, Lane, Limits, Message, RuntimeBuilder, Status,
-    SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep, sleep_until, timeout,
+    Arena, Channel, DispatcherBuilder, Handle, Instant, Interest, Irq, Lane, Limits, Message, RuntimeBuilder,
+    Scheduling, Status, SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep, sleep_until,
+    timeout,
 };
 
 use super::things::Things;
@@ -171,6 +172,24 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     silent("look at a runtime", |t| {
         done((t.runtime.now(), t.runtime.counters(), t.runtime.thread_count(), t.runtime.sim_net()));
     }),
+    silent("look at a role", |t| {
+        let role = t.runtime.role("new");
+        done((role.name().len(), role.thread_limit(), role.thread_count(), role.sync_call_dispatchers()));
+        done((role.added(), role.retired(), role.no_sync_calls(), role.scheduling(), role.scheduling_report()));
+    }),
+    any("set_thread_limit", |t| status(t.runtime.role("new").set_thread_limit(30))),
+    any("set_thread_limit to too little", |t| status(t.runtime.role("").set_thread_limit(0))),
+    any("set_no_sync_calls", |t| status(t.runtime.role("new").set_no_sync_calls(false))),
+    any("set_no_sync_calls of the default role", |t| {
+        let role = t.runtime.role("");
+        let set = role.set_no_sync_calls(true);
+        // For whatever comes after.
+        done(role.set_no_sync_calls(false));
+        status(set)
+    }),
+    silent("set_scheduling", |t| t.runtime.role("new").set_scheduling(Scheduling::Fifo { priority: -1 })),
+    silent("allow_scheduler_role", |t| t.driver.allow_scheduler_role("new")),
+    any("seal_allow_sync_calls", |t| status(t.target.seal_allow_sync_calls())),
     silent("current", |_| done((current(), current_driver()))),
     any("upgrade", |t| status(t.weak.upgrade().map(|handle| handle.downgrade()))),
     // Making.
@@ -196,6 +215,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     silent("new_driver", |t| done(t.runtime.new_driver("new"))),
     any("build a runtime", |_| {
         let built = RuntimeBuilder::new().name("inner").threads(1).thread_limit(1).batch(1).inline_depth(0).build();
+        status(built.map(|runtime| runtime.shutdown_async()))
+    }),
+    any("build a runtime with every choice about threads", |_| {
+        let builder = RuntimeBuilder::new().threads(1).dynamic_threads().enforce_allowed_roles();
+        let built = refuse_threads_after(9, || builder.retire_threads_after(Duration::MAX).build());
         status(built.map(|runtime| runtime.shutdown_async()))
     }),
     any("build a runtime of nothing", |_| status(RuntimeBuilder::new().threads(0).build())),
