@@ -10,7 +10,7 @@ use std::thread::ThreadId;
 
 use common::Log;
 use fuchsine_dispatcher::{
-    BoundCall, Dispatcher, DispatcherBound, DispatcherBuilder, DispatcherHandle, DispatcherState, PanicPolicy,
+    BoundCall, Dispatcher, DispatcherBound, DispatcherBuilder, DispatcherHandle, DispatcherState, Instant, PanicPolicy,
     RuntimeBuilder, Status, current,
 };
 use fuchsine_tests::pools::{World, on_every_pool, on_every_pool_with, on_pools};
@@ -354,6 +354,53 @@ fn a_local_value_works_in_the_foreground() {
         let pinned = driver.new_dispatcher(DispatcherBuilder::new().no_thread_migration()).expect("created");
         let bound = DispatcherBound::new_local(&pinned, || Rc::new(5)).expect("accepted");
         assert_eq!(result(world, bound.call_for(|value| **value).expect("accepted")), Ok(5));
+    });
+}
+
+#[test]
+fn a_result_is_waited_for_where_blocking_is_allowed_and_refused_elsewhere() {
+    on_every_pool(|world| {
+        let log = Log::new();
+        let home = home(world, &log);
+        let bound = Arc::new(DispatcherBound::new(&home, || 7).expect("accepted"));
+        let wait_for = |bound: &Arc<DispatcherBound<i32>>| {
+            let bound = Arc::clone(bound);
+            move || bound.call_for(|value| *value).expect("accepted").wait(Instant::INFINITE)
+        };
+        let other = world.driver("other");
+        let blocks = other.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("created");
+        assert_eq!(world.run_on(&blocks, wait_for(&bound)), Ok(7));
+        let plain = other.new_dispatcher(DispatcherBuilder::new()).expect("created");
+        assert_eq!(world.run_on(&plain, wait_for(&bound)), Err(Status::BadState));
+        if !world.is_foreground() {
+            assert_eq!(wait_for(&bound)(), Ok(7), "a thread of no pool may wait");
+        }
+
+        // It would wait for itself.
+        let own = other.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("created");
+        let on_own = Arc::new(DispatcherBound::new(&own, || 8).expect("accepted"));
+        assert_eq!(world.run_on(&own, wait_for(&on_own)), Err(Status::BadState));
+    });
+}
+
+#[test]
+fn a_wait_for_a_result_ends_at_its_deadline_and_with_a_shutdown() {
+    on_pools(|world| {
+        let log = Log::new();
+        let home = home(world, &log);
+        let bound = DispatcherBound::new(&home, || 7).expect("accepted");
+        let held = hold(world, &home);
+        let mut call = bound.call_for(|value| *value).expect("accepted");
+        assert_eq!(call.wait(Instant::ZERO), Err(Status::TimedOut));
+        drop(held);
+        assert_eq!(call.wait(Instant::INFINITE), Ok(7), "it may be waited for again");
+        assert_eq!(call.wait(Instant::INFINITE), Err(Status::Canceled), "it is given out once");
+
+        let held = hold(world, &home);
+        let mut call = bound.call_for(|value| *value).expect("accepted");
+        home.shutdown_async();
+        drop(held);
+        assert_eq!(call.wait(Instant::INFINITE), Err(Status::Canceled));
     });
 }
 

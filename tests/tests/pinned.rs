@@ -17,7 +17,8 @@ use std::time::Duration;
 use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
-    Channel, Dispatcher, DispatcherBuilder, Driver, Lane, Message, Reason, Runtime, Status, blocking, current,
+    Channel, Dispatcher, DispatcherBuilder, Driver, Lane, Message, Reason, Runtime, RuntimeBuilder, Status, blocking,
+    current,
 };
 
 /// The threads that something was seen on.
@@ -238,6 +239,34 @@ fn what_may_block_never_runs_on_the_thread_of_a_pinned_dispatcher() {
         drop(all_pinned);
         end(&runtime);
     }
+}
+
+/// All base threads host something and no thread is reserved, so the watch has to add one.
+#[test]
+fn in_dynamic_mode_a_thread_is_added_for_what_no_host_may_run() {
+    let runtime = RuntimeBuilder::new().threads(1).dynamic_threads().build().expect("the system has threads");
+    let driver = runtime.new_driver("driver");
+    let dispatcher = pinned(&driver);
+    let blocks = driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("created");
+    assert_eq!(runtime.thread_count(), 1, "none is added before it is needed");
+    let (hosts, blockers) = (Threads::default(), Threads::default());
+    for _ in 0..3 {
+        let (hosts, blockers, (sender, receiver)) = (hosts.clone(), blockers.clone(), channel());
+        let handle = blocks.handle();
+        dispatcher
+            .post_task(move |_| {
+                hosts.note();
+                let blocking = handle.post_task(move |_| {
+                    blockers.note();
+                    sender.send(()).unwrap();
+                });
+                blocking.expect("accepted");
+            })
+            .expect("accepted");
+        within(&receiver, "a thread for the blocking dispatcher");
+    }
+    assert!(hosts.all().is_disjoint(&blockers.all()));
+    end(&runtime);
 }
 
 /// Shows U-18, R41.

@@ -6,7 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::join::JoinError;
+use crate::runtime::blocked::{WaitEnd, wait_blocked};
+use crate::runtime::{DispatcherId, call_stack};
+use crate::status::Status;
 use crate::sync::{Arc, Mutex};
+use crate::time::Instant;
 
 enum Place<R> {
     /// Nobody has told; with who is to be woken then.
@@ -57,30 +61,49 @@ impl<R> Drop for Teller<R> {
 ///
 /// # Cancel safety
 /// Awaiting it can be given up and begun again. After it was ready once it is [`JoinError`] with
-/// [`Status::Canceled`](crate::Status::Canceled).
+/// [`Status::Canceled`].
 #[must_use = "the result of a call is wanted, or `async_call` would do"]
-pub struct BoundCall<R>(Arc<Mutex<Place<R>>>);
+pub struct BoundCall<R> {
+    place: Arc<Mutex<Place<R>>>,
+    /// Where the call is made.
+    target: DispatcherId,
+}
 
-/// Both ends.
-pub(super) fn bound_call<R>() -> (Teller<R>, BoundCall<R>) {
+/// Both ends of a call that is made on `target`.
+pub(super) fn bound_call<R>(target: DispatcherId) -> (Teller<R>, BoundCall<R>) {
     let place = Arc::new(Mutex::new(Place::Open(None)));
-    (Teller(Some(Arc::clone(&place))), BoundCall(place))
+    (Teller(Some(Arc::clone(&place))), BoundCall { place, target })
 }
 
 impl<R> BoundCall<R> {
     /// The result, if it is there; once.
     pub fn try_take(&mut self) -> Option<Result<R, JoinError>> {
-        self.0.lock().take()
+        self.place.lock().take()
     }
-}
 
-impl<R> Future for BoundCall<R> {
-    type Output = Result<R, JoinError>;
+    /// Waits for the result, until `deadline` by the clock of the runtime; a deadline that has passed just looks.
+    ///
+    /// # Errors
+    /// - [`Status::BadState`] where blocking is not allowed: on a dispatcher that does not allow sync calls, and on the one
+    ///   that makes the call, or in a call that came from there, as it would wait for itself.
+    /// - [`Status::Canceled`] when the dispatcher that makes the call shuts down first, or the one that waits.
+    /// - [`Status::TimedOut`] at the deadline; the result may be waited for again.
+    /// - [`Status::Internal`] when the call panicked.
+    ///
+    /// # Thread requirements
+    /// A dispatcher that allows sync calls, or a thread that belongs to no pool.
+    pub fn wait(&mut self, deadline: Instant) -> Result<R, Status> {
+        if call_stack::is_inside(self.target) {
+            return Err(Status::BadState);
+        }
+        let told = wait_blocked("the result of a call", deadline, |cx| self.poll_place(cx));
+        told.map_err(WaitEnd::status)?.map_err(|error| error.status())
+    }
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll_place(&self, cx: &mut Context<'_>) -> Poll<Result<R, JoinError>> {
         // Made before the lock is taken, and the old one dropped after it is free: wakers are code of others.
         let waker = cx.waker().clone();
-        let mut place = self.0.lock();
+        let mut place = self.place.lock();
         match &mut *place {
             Place::Open(waiting) => {
                 let old = waiting.replace(waker);
@@ -93,9 +116,17 @@ impl<R> Future for BoundCall<R> {
     }
 }
 
+impl<R> Future for BoundCall<R> {
+    type Output = Result<R, JoinError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_place(cx)
+    }
+}
+
 impl<R> fmt::Debug for BoundCall<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_there = matches!(*self.0.lock(), Place::Told(_));
+        let is_there = matches!(*self.place.lock(), Place::Told(_));
         f.debug_struct("BoundCall").field("is_there", &is_there).finish()
     }
 }
@@ -110,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_result_is_given_out_once() {
-        let (teller, mut reply) = bound_call();
+        let (teller, mut reply) = bound_call(DispatcherId::fresh());
         assert!(poll(&mut reply).is_pending() && reply.try_take().is_none());
         teller.tell(Ok(7));
         assert_eq!(poll(&mut reply), Poll::Ready(Ok(7)));
@@ -120,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_teller_that_is_dropped_ends_the_wait() {
-        let (teller, mut reply) = bound_call::<()>();
+        let (teller, mut reply) = bound_call::<()>(DispatcherId::fresh());
         drop(teller);
         assert!(matches!(reply.try_take(), Some(Err(error)) if error.is_canceled()));
     }

@@ -234,22 +234,21 @@ impl<T: 'static> DispatcherBound<T> {
         post(&self.dispatcher, call, |call| CallFn { bound: Arc::clone(&self.bound), call })
     }
 
-    /// Like [`async_call`](DispatcherBound::async_call), with a result to be awaited. It is [`JoinError`] when the
+    /// Like [`async_call`](DispatcherBound::async_call), with a result to be awaited, or waited for. It is [`JoinError`] when the
     /// dispatcher shuts down before the call is made, or when the call panics.
     ///
     /// # Errors
     /// As [`async_call`](DispatcherBound::async_call).
     ///
     /// # Thread requirements
-    /// Any thread. To await it is no matter of threads either, but whoever waits on the same dispatcher must do so in a
-    /// future, not in a callback that blocks.
+    /// Any thread. To await it is no matter of threads either; [`BoundCall::wait`] has the rules for who blocks.
     #[track_caller]
     pub fn call_for<R, F>(&self, call: F) -> Result<BoundCall<R>, PostError<F>>
     where
         F: FnOnce(&mut T) -> R + Send + 'static,
         R: Send + 'static,
     {
-        let (teller, reply) = bound_call();
+        let (teller, reply) = bound_call(self.dispatcher.id());
         post(&self.dispatcher, call, |call| CallForFn { bound: Arc::clone(&self.bound), call, teller })?;
         Ok(reply)
     }

@@ -254,6 +254,11 @@ pub(crate) fn current_ids() -> (u64, u64) {
     })
 }
 
+/// Whether this thread is inside of a callback of the dispatcher, innermost or not.
+pub(crate) fn is_inside(id: DispatcherId) -> bool {
+    with_stack(|stack| stack.borrow().iter().filter_map(Frame::dispatcher).any(|dispatcher| dispatcher.id() == id))
+}
+
 /// Whether this dispatcher is the innermost one.
 pub(crate) fn is_current(dispatcher: &DispatcherInner) -> bool {
     with_stack(|stack| {
