@@ -408,5 +408,7 @@ fn a_requester_goes_with_its_driver() {
         driver.shutdown(|| ()).expect("the first");
         world.wait_until("the shutdown", || driver.is_shut_down());
         assert_eq!(Arc::strong_count(&requests), 1);
+        let late = count_requests(&driver);
+        assert_eq!(Arc::strong_count(&late), 1, "nobody would ever drop it");
     });
 }

@@ -293,7 +293,7 @@ impl DriverInner {
         for observer in observers {
             self.guard_panic(observer);
         }
-        let (requester, _) = self.power.lock().set_requester(None);
+        let requester = self.power.lock().close();
         self.guard_panic(|| drop(requester));
         drop(frame);
         {

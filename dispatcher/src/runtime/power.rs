@@ -64,6 +64,8 @@ pub(crate) struct Power {
     jobs: VecDeque<Job>,
     /// Calls that are being made.
     running: usize,
+    /// Whether the driver has shut down: nobody is called any more.
+    is_closed: bool,
 }
 
 impl Power {
@@ -75,6 +77,7 @@ impl Power {
             wake_is_pending: false,
             jobs: VecDeque::new(),
             running: 0,
+            is_closed: false,
         }
     }
 
@@ -149,11 +152,21 @@ impl Power {
         if is_requested || self.requester.is_none() { CallDue::No } else { self.push(Job::Request) }
     }
 
-    /// Replaces the requester; the old one comes back, to be dropped without the lock.
+    /// Replaces the requester; the old one comes back, to be dropped without the lock. The new one, if the driver has shut
+    /// down.
     pub(crate) fn set_requester(&mut self, requester: Option<Requester>) -> (Option<Requester>, CallDue) {
+        if self.is_closed {
+            return (requester, CallDue::No);
+        }
         let old = std::mem::replace(&mut self.requester, requester);
         let is_due = self.is_suspended() && self.wake_is_pending;
         (old, if is_due { self.request() } else { CallDue::No })
+    }
+
+    /// The driver has shut down. Its requester comes back, to be dropped without the lock.
+    pub(crate) fn close(&mut self) -> Option<Requester> {
+        self.is_closed = true;
+        self.requester.take()
     }
 
     /// Adds a wake vector; false while the driver is suspended.
