@@ -160,7 +160,7 @@ impl Lanes {
     }
 
     /// The item that is next in a pool without threads.
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
     pub(crate) fn take_by_hand(&self) -> Option<Arc<dyn LaneItem>> {
         if !self.by_hand {
             return None;

@@ -4,9 +4,9 @@
 //! threads outside use the injector. What is pinned to one thread waits there: [`hosts`]. Who sleeps and who is woken is [`idle`]'s business, described and argued in
 //! `pool/README.md`. There is one pool a scheduler role: [`role`].
 
-#[cfg(all(feature = "testing", not(loom)))]
+#[cfg(all(any(feature = "testing", all(test, shuttle)), not(loom)))]
 pub(crate) mod batons;
-#[cfg(all(feature = "testing", not(loom)))]
+#[cfg(all(any(feature = "testing", all(test, shuttle)), not(loom)))]
 pub(crate) mod by_hand;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod coarse_tests;
@@ -27,6 +27,8 @@ mod pulse;
 mod role;
 #[cfg(not(loom))]
 mod run_queue;
+#[cfg(all(test, shuttle))]
+mod shuttle_batons;
 #[cfg(not(loom))]
 mod scheduling;
 #[cfg(not(loom))]

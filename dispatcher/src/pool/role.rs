@@ -8,9 +8,9 @@ use crate::sync::Arc;
 use crate::sys::Scheduling;
 use crate::time::{Clock, Instant};
 
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "testing", all(test, shuttle)))]
 use super::batons::Batons;
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "testing", all(test, shuttle)))]
 use super::by_hand::OwnedBatons;
 use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
@@ -77,7 +77,7 @@ pub(crate) struct Pool {
     pub(super) threads: Threads,
     pub(super) members: Members,
     pub(super) lanes: Lanes,
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
     pub(super) batons: OwnedBatons,
 }
 
@@ -100,7 +100,7 @@ impl Pool {
             watch: StallWatch::new(format!("{}-watch", options.name), options.idle_life),
             threads: Threads::new(options.name.clone(), options.threads, limit, options.dynamic),
             members: Members::default(),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             batons: OwnedBatons(Batons::new(&options.name)),
             lanes: Lanes::new(options.name, by_hand),
         });
@@ -292,7 +292,7 @@ impl Pool {
         }
         self.watch.close();
         self.lanes.close();
-        #[cfg(feature = "testing")]
+        #[cfg(any(feature = "testing", all(test, shuttle)))]
         self.batons.0.close();
     }
 
@@ -301,7 +301,7 @@ impl Pool {
         self.threads.join();
         self.lanes.join();
         self.watch.join();
-        #[cfg(feature = "testing")]
+        #[cfg(any(feature = "testing", all(test, shuttle)))]
         self.batons.0.join();
     }
 

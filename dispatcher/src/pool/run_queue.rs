@@ -32,7 +32,7 @@ pub(crate) fn current_index(id: usize) -> Option<usize> {
 
 /// Counts the calling thread as one of the pool `id` while `f` runs, without a deque: one that it has belongs to another
 /// pool.
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "testing", all(test, shuttle)))]
 pub(crate) fn as_current<R>(id: usize, f: impl FnOnce() -> R) -> R {
     struct Restore(usize, Option<Worker<Task>>);
     impl Drop for Restore {

@@ -6,7 +6,7 @@
 
 use std::task::{Wake, Waker};
 
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "testing", all(test, shuttle)))]
 use super::{batons, batons::Baton, by_hand};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::time::{Clock, Instant};
@@ -17,21 +17,21 @@ pub(crate) enum Waiter {
     /// The thread sleeps; deadlines are those of the real clock.
     Thread(Arc<Sleeper>),
     /// The thread gives way to the others of its foreground runtime; deadlines are those of the runtime's clock.
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
     Baton(Arc<Baton>),
     /// The thread turns the crank of a foreground runtime: while it waited nothing could happen.
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
     Crank,
 }
 
 impl Waiter {
     /// How the calling thread waits. To be used on this thread only.
     pub(crate) fn of_this_thread() -> Self {
-        #[cfg(feature = "testing")]
+        #[cfg(any(feature = "testing", all(test, shuttle)))]
         if let Some(baton) = batons::current() {
             return Waiter::Baton(baton);
         }
-        #[cfg(feature = "testing")]
+        #[cfg(any(feature = "testing", all(test, shuttle)))]
         if by_hand::is_crank_here() {
             return Waiter::Crank;
         }
@@ -42,9 +42,9 @@ impl Waiter {
     pub(crate) fn waker(&self) -> Waker {
         match self {
             Waiter::Thread(sleeper) => Waker::from(Arc::clone(sleeper)),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Baton(baton) => Waker::from(Arc::clone(baton)),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Crank => Waker::noop().clone(),
         }
     }
@@ -53,10 +53,10 @@ impl Waiter {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Waiter::Thread(_) => Clock::real().exact(),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Baton(baton) => baton.now(),
             // Whatever the deadline is, it has come.
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Crank => Instant::INFINITE,
         }
     }
@@ -65,9 +65,9 @@ impl Waiter {
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
             Waiter::Thread(_) => false,
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Baton(baton) => baton.is_given_up(),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Crank => false,
         }
     }
@@ -76,9 +76,9 @@ impl Waiter {
     pub(crate) fn wait(&self, deadline: Instant) {
         match self {
             Waiter::Thread(sleeper) => sleeper.sleep(deadline),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Baton(baton) => baton.sleep(deadline),
-            #[cfg(feature = "testing")]
+            #[cfg(any(feature = "testing", all(test, shuttle)))]
             Waiter::Crank => {}
         }
     }
