@@ -170,7 +170,11 @@ fn what_blocks_out_of_sight_begins_when_nothing_else_can_go_on() {
     reader
         .post_task(move |_| {
             entry.add("reads");
-            let value: u32 = blocking(|| receiver.recv().expect("somebody sends")).expect("it may");
+            let read = || {
+                entry.add("blocks");
+                receiver.recv().expect("somebody sends")
+            };
+            let value: u32 = blocking(read).expect("it may");
             entry.add(format!("has read {value}"));
         })
         .expect("accepted");
@@ -187,7 +191,7 @@ fn what_blocks_out_of_sight_begins_when_nothing_else_can_go_on() {
         })
         .expect("accepted");
     runtime.run_until_idle();
-    assert_eq!(log.take(), ["reads", "thinks", "writes", "has read 7"]);
+    assert_eq!(log.take(), ["reads", "thinks", "writes", "blocks", "has read 7"]);
 }
 
 /// A callback that blocks where nobody sees it, without saying so, is left alone after a while, and found again.
