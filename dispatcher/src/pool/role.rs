@@ -328,7 +328,7 @@ impl Pool {
 
     /// Whether all threads of a closed pool have ended, so that [`join`](Pool::join) would not wait.
     pub(crate) fn has_ended(&self) -> bool {
-        #[cfg(feature = "testing")]
+        #[cfg(any(feature = "testing", all(test, shuttle)))]
         if !self.batons.0.have_ended() {
             return false;
         }

@@ -5,6 +5,7 @@
 //! Not covered: helpers that do not give the baton back in time, because no time passes in a model.
 
 use std::task::Wake;
+use std::time::Duration;
 
 use super::batons::{self, Baton, Job};
 use super::{Pool, PoolOptions};
@@ -21,7 +22,16 @@ fn explore(model: fn()) {
 
 fn pool() -> Arc<Pool> {
     let clock = Clock::virtual_at(Instant::ZERO);
-    let options = PoolOptions { name: "model".to_owned(), threads: 0, thread_limit: 0, clock, simulated: true };
+    let options = PoolOptions {
+        name: "model".to_owned(),
+        threads: 0,
+        thread_limit: 0,
+        dynamic: false,
+        idle_life: Duration::MAX,
+        scheduling: None,
+        clock,
+        simulated: true,
+    };
     Pool::start(options).expect("a model has what it needs")
 }
 
