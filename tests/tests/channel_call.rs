@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::Log;
+use common::{HANG, Log};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Handle, Instant, Kind, Limits, Message, ReadError, Status,
@@ -29,6 +29,11 @@ fn bytes(value: u64) -> Message {
 
 fn value(message: &Message) -> u64 {
     u64::from_le_bytes(message.bytes().try_into().expect("eight bytes"))
+}
+
+/// A deadline that only a hang reaches.
+fn hang(world: &World) -> Instant {
+    world.runtime().now() + HANG
 }
 
 /// The reply to a request, in its arena.
@@ -76,7 +81,7 @@ fn a_thread_outside_calls_and_gets_its_reply() {
         let (client, far) = Channel::pair();
         serve(Arc::new(far), server.handle());
         for number in 0..100 {
-            let reply = client.call(bytes(number), Instant::INFINITE).expect("the server answers");
+            let reply = client.call(bytes(number), hang(world)).expect("the server answers");
             assert_eq!(value(&reply), number + 1);
             assert_eq!(reply.txid(), None, "a reply is a message like any other");
         }
@@ -102,7 +107,7 @@ fn a_call_carries_handles_both_ways() {
         })
         .expect("registered");
         let request = Message::new().with(Handle::value("first"));
-        let mut reply = client.call(request, Instant::INFINITE).expect("answered");
+        let mut reply = client.call(request, hang(world)).expect("answered");
         let values: Vec<_> =
             reply.take_handles().into_iter().map(|it| it.into_value::<&str>().expect("a text")).collect();
         assert_eq!(values, ["first", "second"]);
@@ -127,7 +132,7 @@ fn a_callback_that_may_block_calls_back_over_the_channel_of_the_request() {
             own.write(reply_to(request, value(&inner))).expect("the client waits");
         })
         .expect("registered");
-        let reply = near.call(bytes(4), Instant::INFINITE).expect("answered");
+        let reply = near.call(bytes(4), hang(world)).expect("answered");
         assert_eq!(value(&reply), 41);
     });
 }
@@ -141,7 +146,7 @@ fn a_call_is_refused_on_a_dispatcher_that_may_not_block() {
         let plain = plain(world, "plain");
         let (client, far) = Channel::pair();
         let (status, request, text) = world.run_on(&plain, move || {
-            let error = client.call(bytes(7), Instant::INFINITE).expect_err("it may not block");
+            let error = client.call(bytes(7), Instant::ZERO).expect_err("it may not block");
             let text = error.to_string();
             (error.status(), error.into_request(), text)
         });
@@ -251,8 +256,8 @@ fn the_peers_close_ends_every_call_in_flight() {
         let client = Arc::new(client);
         let callers: Vec<_> = (0..3)
             .map(|number| {
-                let client = Arc::clone(&client);
-                std::thread::spawn(move || client.call(bytes(number), Instant::INFINITE))
+                let (client, deadline) = (Arc::clone(&client), hang(world));
+                std::thread::spawn(move || client.call(bytes(number), deadline))
             })
             .collect();
         world.wait_until("the requests", || far.queued_messages() == 3);
@@ -484,10 +489,10 @@ fn a_shutdown_ends_a_blocked_call() {
         let home = on(world, "home", DispatcherBuilder::new().allow_sync_calls());
         let (client, server) = Channel::pair();
         let outcomes = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&outcomes);
+        let (told, deadline) = (Arc::clone(&outcomes), hang(world));
         home.post_task(move |_| {
             for _ in 0..2 {
-                let error = client.call(bytes(1), Instant::INFINITE).expect_err("nobody answers");
+                let error = client.call(bytes(1), deadline).expect_err("nobody answers");
                 told.lock().expect("no panic").push((error.status(), error.into_request().is_some()));
             }
         })
@@ -670,7 +675,7 @@ fn futures_call_and_get_their_replies() {
         let calling = home
             .spawn(async move {
                 for number in 0..20 {
-                    let deadline = fuchsine_dispatcher::current().expect("on a dispatcher").now() + common::HANG;
+                    let deadline = fuchsine_dispatcher::current().expect("on a dispatcher").now() + HANG;
                     let reply = client.call_async(bytes(number), deadline).await.expect("answered");
                     adding.fetch_add(value(&reply) as usize, Ordering::Relaxed);
                 }
@@ -737,11 +742,11 @@ fn each_of_many_calls_ends_once_with_its_own_reply() {
         answer_in_pairs(Arc::new(far), server.handle(), Vec::new(), ANSWERED);
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
-                let client = Arc::clone(&client);
+                let (client, deadline) = (Arc::clone(&client), hang(world));
                 std::thread::spawn(move || {
                     let outcomes = (0..CALLS).map(|call| {
                         let number = caller << 32 | call;
-                        (number, client.call(bytes(number), Instant::INFINITE))
+                        (number, client.call(bytes(number), deadline))
                     });
                     let mut answered = 0;
                     for (number, outcome) in outcomes {
