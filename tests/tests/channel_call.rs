@@ -278,7 +278,7 @@ fn replies_in_any_order_reach_their_own_calls() {
         let log = Log::new();
         for number in 1..=3 {
             let handler = noting(&log, &number.to_string());
-            let _call = client.begin_call(&home, bytes(number), Instant::INFINITE, handler).expect("sent");
+            let _call = client.begin_call(&home, bytes(number), hang(world), handler).expect("sent");
         }
         let requests: Vec<_> = (0..3).map(|_| server.try_read().expect("sent")).collect();
         for request in requests.into_iter().rev() {
@@ -288,6 +288,7 @@ fn replies_in_any_order_reach_their_own_calls() {
         world.settle();
         assert_eq!(log.take(), ["3 Ok(30)", "2 Ok(20)", "1 Ok(10)"]);
         assert_eq!(client.queued_messages(), 0, "replies pass the queue");
+        assert_no_timer_is_left(world.foreground().expect("in the foreground"));
     });
 }
 
@@ -384,28 +385,28 @@ fn a_second_reply_is_dropped() {
     });
 }
 
+/// The driver in the middle writes the request of the one to an end whose peer has a call of the same number in flight.
 #[test]
 fn a_request_that_is_forwarded_is_an_ordinary_message_there_and_its_reply_finds_the_caller() {
     in_the_foreground(|world| {
         let home = plain(world, "home");
-        let (client, proxy) = Channel::pair();
-        let (behind, server) = Channel::pair();
+        let (client, front) = Channel::pair();
+        let (server, back) = Channel::pair();
         let log = Log::new();
         let _call = client.begin_call(&home, bytes(1), Instant::INFINITE, noting(&log, "client")).expect("sent");
-        let _call = behind.begin_call(&home, bytes(2), Instant::INFINITE, noting(&log, "proxy")).expect("sent");
-        let request = proxy.try_read().expect("sent");
-        let txid = request.txid().expect("a request");
-        behind.write(request).expect("forwarded");
-        assert!(server.try_read().expect("the proxy's own").txid().is_some());
-        let forwarded = server.try_read().expect("forwarded");
+        let _call = server.begin_call(&home, bytes(2), Instant::INFINITE, noting(&log, "server")).expect("sent");
+        let request = front.try_read().expect("sent");
+        let (txid, other) = (request.txid().expect("a request"), back.try_read().expect("sent"));
+        assert_eq!(Some(txid.as_raw()), other.txid().map(|txid| txid.as_raw()));
+        back.write(request).expect("forwarded");
+        world.settle();
+        assert!(log.is_empty(), "it is no reply to the call of the server");
+        let forwarded = server.try_read().expect("an ordinary message");
         assert_eq!(forwarded.txid(), None);
-        server.write(forwarded).expect("written");
+        front.write(forwarded.in_reply_to(txid)).expect("the client waits");
+        back.write(other).expect("the server waits");
         world.settle();
-        assert!(log.is_empty(), "it is no reply to the proxy's own call");
-        let answer = behind.try_read().expect("an ordinary message").in_reply_to(txid);
-        proxy.write(answer).expect("the client waits");
-        world.settle();
-        assert_eq!(log.take(), ["client Ok(1)"]);
+        assert_eq!(log.take(), ["client Ok(1)", "server Ok(2)"]);
     });
 }
 
