@@ -515,7 +515,10 @@ fn a_call_that_is_taken_back_is_not_told_and_its_reply_is_dropped() {
         let deadline = world.runtime().now() + Duration::from_secs(1);
         let call = client.begin_call(&home, bytes(1), deadline, noting(&log, "")).expect("sent");
         drop(call.cancel().expect("it has not begun"));
-        server.write(reply_to(server.try_read().expect("sent"), 2)).expect("dropped");
+        let held = Arc::new(());
+        let reply = reply_to(server.try_read().expect("sent"), 2).with(Handle::value(Arc::clone(&held)));
+        server.write(reply).expect("dropped");
+        assert_eq!(Arc::strong_count(&held), 1);
         world.settle();
         assert!(log.is_empty());
         assert_eq!(client.queued_messages(), 0);
