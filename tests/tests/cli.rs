@@ -448,3 +448,29 @@ fn a_reader_of_stdout_that_has_gone_is_no_panic() {
     child.wait().expect("a child can be waited for");
     assert!(!text.contains("panic"), "{text}");
 }
+
+/// What a host writes for SIGUSR1, told apart from its log by the first line of a dump.
+fn dumped(more: &[&str]) -> String {
+    let mut command = host::command();
+    command.args(["--set", "nbd.listen=127.0.0.1:0", "--log", "off"]).args(more);
+    let host = Host::start_command(&mut command);
+    host.signal(Signal::USR1);
+    // It is answered before the end, so nothing has to be waited for.
+    host.stop().stderr
+}
+
+#[test]
+fn a_signal_has_the_state_of_every_dispatcher_written_as_text_or_json() {
+    let text = dumped(&[]);
+    assert!(text.starts_with("runtime \"fuchsine\": "), "{text}");
+    for driver in ["nbd", "ramdisk"] {
+        assert!(text.contains(&format!("\"{driver}\": running, ")), "{text}");
+    }
+    assert_eq!(dumped(&["--dump-on-signal", "text"]).lines().next(), text.lines().next());
+
+    let json = dumped(&["--dump-on-signal", "json"]);
+    let value: serde_json::Value = serde_json::from_str(&json).expect("one JSON value");
+    assert_eq!(json.lines().count(), 1, "{json}");
+    assert_eq!((&value["version"], &value["runtime"]), (&1.into(), &"fuchsine".into()));
+    fuchsine(&["run", "--dump-on-signal", "xml"]).expect_code(USAGE);
+}

@@ -182,6 +182,7 @@ impl RuntimeInner {
     }
 
     /// The pools that take dispatchers, the default role's first.
+    #[cfg(feature = "testing")]
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         self.core.lock().pools.open().map(Arc::clone).collect()
     }

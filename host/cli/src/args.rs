@@ -32,7 +32,8 @@ Environment:
 
 const AFTER_RUN_HELP: &str = "\
 When all drivers have started, one line is written on standard output: `ready:` and the addresses that they published.
-SIGINT and SIGTERM stop the drivers in order, children first; a second signal ends the program at once.
+SIGINT and SIGTERM stop the drivers in order, children first; a second signal ends the program at once. SIGUSR1 writes
+what every dispatcher does and holds on standard error, also while something is stuck.
 
 Examples:
   fuchsine run
@@ -78,7 +79,7 @@ pub(crate) struct LogOptions {
 pub(crate) enum Format {
     /// Lines for people
     Text,
-    /// One JSON object a line
+    /// JSON objects, one a line
     Json,
 }
 
@@ -88,6 +89,9 @@ pub(crate) struct RunOptions {
     pub(crate) manifest: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,
+    /// How SIGUSR1 has the state of every dispatcher written on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) dump_on_signal: Format,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod args;
 mod built_in;
 mod check;
 mod drivers;
+mod dump_signal;
 mod exit;
 mod log_writer;
 mod logging;

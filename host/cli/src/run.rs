@@ -1,12 +1,14 @@
 //! `fuchsine run`: from the manifest to the ready line, and from a signal to the summary.
 
-use std::sync::mpsc;
+use std::io;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fuchsine_host::{Host, HostEvent, Plan, StopError, Summary};
 
-use crate::args::{LogOptions, RunOptions};
+use crate::args::{Format, LogOptions, RunOptions};
 use crate::check::prepare;
+use crate::dump_signal::DumpOnSignal;
 use crate::exit::Exit;
 use crate::signals::Signals;
 use crate::{logging, output};
@@ -23,7 +25,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     let log = logging::start(log, &manifest_log);
     let mut signals = Signals::install();
     let exit = match &mut signals {
-        Ok(signals) => serve(plan, signals),
+        Ok(signals) => serve(plan, signals, options.dump_on_signal),
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
             Exit::Failed
@@ -34,7 +36,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     exit
 }
 
-fn serve(plan: Plan, signals: &mut Signals) -> Exit {
+fn serve(plan: Plan, signals: &mut Signals, dumps: Format) -> Exit {
     let stop_timeout = plan.stop_timeout();
     let (sender, events) = mpsc::channel();
     let bell = signals.bell();
@@ -47,6 +49,19 @@ fn serve(plan: Plan, signals: &mut Signals) -> Exit {
         Ok(host) => host,
         Err(error) => {
             tracing::error!("{error}");
+            return Exit::Failed;
+        }
+    };
+    let host = Arc::new(host);
+    let dumped = Arc::clone(&host);
+    let dump = move || match dumps {
+        Format::Text => dumped.dump().to_string(),
+        Format::Json => dumped.dump().to_json() + "\n",
+    };
+    let _dumps = match DumpOnSignal::install(dump, io::stderr()) {
+        Ok(dumps) => dumps,
+        Err(error) => {
+            tracing::error!(%error, "the signal for dumps cannot be taken over");
             return Exit::Failed;
         }
     };
