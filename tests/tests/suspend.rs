@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::Log;
+use fuchsine_dispatcher::testing::set_default_dispatcher;
 use fuchsine_dispatcher::{
     Channel, DispatcherBuilder, DispatcherHandle, DispatcherState, Driver, Interest, Kind, Lane, Message, PanicPolicy,
     Reason, RuntimeBuilder, Status, current, current_driver, sleep,
@@ -365,7 +366,7 @@ fn always_on_tasks_run_while_regular_ones_are_parked() {
     });
 }
 
-/// Shows DT-95, R134, R135.
+/// Shows DT-95, R83, R134, R135.
 #[test]
 fn the_current_dispatcher_of_an_always_on_callback_is_the_plain_one_and_management_acts_on_it() {
     on_every_pool(|world| {
@@ -578,6 +579,50 @@ fn what_is_parked_is_listed_and_can_be_taken_back() {
         world.wait_until("the read", || on.counters().pending == 0);
         world.settle();
         assert_eq!(log.take(), ["Err(Canceled)"]);
+    });
+}
+
+/// What is parked is accepted and pending like anything else, and its end is counted as what it was.
+///
+/// Shows R172, U-21.
+#[test]
+fn the_numbers_add_up_while_a_driver_is_suspended() {
+    on_every_pool(|world| {
+        let driver = world.driver("driver");
+        let on = dispatcher(&driver, DispatcherBuilder::new());
+        suspend(world, &driver);
+        let log = Log::new();
+        post(&on, &log, "task");
+        post_after(&on, Duration::from_millis(1), &log, "delayed");
+        let taken_back = on.post_cancelable(|_| ()).expect("it is accepted");
+        post(&on.always_on(), &log, "always on");
+        world.wait_until("what is always on", || !log.is_empty());
+        world.settle();
+        let parked = on.counters();
+        assert_eq!((parked.accepted, parked.ran, parked.pending), (4, 1, 3), "{parked:?}");
+        assert!(parked.add_up() && taken_back.cancel().is_ok());
+        assert!(driver.resume());
+        world.wait_until("all", || on.counters().pending == 0);
+        let counters = on.counters();
+        assert_eq!((counters.ran, counters.taken_back, counters.canceled), (3, 1, 0), "{counters:?}");
+        assert!(counters.add_up());
+    });
+}
+
+/// The default of a thread is a dispatcher and no view of one; inside of a callback it cannot be set, by neither.
+///
+/// Shows U-25.
+#[test]
+fn the_view_as_the_default_of_a_thread_is_the_dispatcher() {
+    on_every_pool(|world| {
+        let on = dispatcher(&world.driver("driver"), DispatcherBuilder::new());
+        let view = on.always_on();
+        set_default_dispatcher(Some(&view)).expect("the thread is inside of nothing");
+        let seen = current();
+        let inside = world.run_on(&on, move || set_default_dispatcher(Some(&view)));
+        set_default_dispatcher(None).expect("the thread is inside of nothing");
+        assert_eq!(seen.map(|seen| (seen.id(), seen.is_always_on())), Some((on.id(), false)));
+        assert_eq!((inside, current()), (Err(Status::BadState), None));
     });
 }
 
