@@ -7,6 +7,8 @@ mod common;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::future::{pending, poll_fn};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -17,8 +19,8 @@ use std::time::Duration;
 use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
-    Channel, Dispatcher, DispatcherBuilder, Driver, Lane, Message, Reason, Runtime, RuntimeBuilder, Status, blocking,
-    current,
+    Channel, Dispatcher, DispatcherBuilder, Driver, Interest, Lane, Message, Reason, Runtime, RuntimeBuilder, Status,
+    blocking, current,
 };
 
 /// The threads that something was seen on.
@@ -161,6 +163,67 @@ fn callbacks_canceled_ones_drops_and_the_observer_run_on_one_thread() {
             });
         }
         drop(dispatcher);
+        end(&runtime);
+        seen.one();
+    }
+}
+
+/// Whoever takes an event, or shuts the dispatcher down, the handler runs on its thread and is dropped there.
+#[test]
+fn waits_irqs_and_reads_are_told_and_canceled_on_one_thread() {
+    for threads in [1, 2, 8] {
+        let runtime = pool_of(threads);
+        let driver = runtime.new_driver("driver");
+        // Elsewhere, so that the threads of the pool are awake and take events.
+        let busy = driver.new_dispatcher(DispatcherBuilder::new().unsynchronized()).expect("created");
+        let dispatcher = pinned(&driver);
+        let seen = Threads::default();
+        let (done, all_done) = channel();
+        let told = || {
+            let (noting, dropped, done) = (seen.clone(), seen.on_drop(), done.clone());
+            move || {
+                let _dropped = &dropped;
+                noting.note();
+                let _ = done.send(());
+            }
+        };
+        let (irq, trigger) = dispatcher.new_irq().expect("there is a descriptor");
+        let irq_told = told();
+        let bound = dispatcher.bind_irq(&irq, move |event| {
+            irq_told();
+            if let Ok(event) = event {
+                event.ack();
+            }
+        });
+        assert!(bound.is_ok());
+        let mut kept = Vec::new();
+        for _ in 0..50 {
+            busy.post_task(|_| ()).expect("accepted");
+            let (ready, mut writer) = UnixStream::pair().expect("there are descriptors");
+            let wait_told = told();
+            let wait = dispatcher.begin_wait(&ready, Interest::READABLE, move |_| wait_told());
+            let (near, far) = Channel::pair();
+            let read_told = told();
+            far.begin_read(&dispatcher, move |_| read_told()).expect("registered");
+            writer.write_all(b"x").expect("written");
+            near.write(message()).expect("written");
+            trigger.trigger();
+            for _ in 0..3 {
+                within(&all_done, "an event");
+            }
+            kept.push((ready, writer, wait.expect("armed"), near, far));
+        }
+        // What never comes is canceled.
+        let (silent, _writer) = UnixStream::pair().expect("there are descriptors");
+        let wait_told = told();
+        let _wait = dispatcher.begin_wait(&silent, Interest::READABLE, move |_| wait_told()).expect("armed");
+        let (_near, far) = Channel::pair();
+        let read_told = told();
+        far.begin_read(&dispatcher, move |_| read_told()).expect("registered");
+        drop(dispatcher);
+        for _ in 0..3 {
+            within(&all_done, "a cancellation");
+        }
         end(&runtime);
         seen.one();
     }
