@@ -6,10 +6,11 @@ mod conformance_support;
 use std::sync::Arc;
 
 use conformance_support::{Log, make, on_message, plain, task, write};
+use fuchsine_dispatcher::testing::set_default_dispatcher;
 use fuchsine_dispatcher::{
     Channel, DispatcherBuilder, Driver, Runtime, RuntimeBuilder, Status, blocking, current, current_driver,
 };
-use fuchsine_tests::pools::{on_every_pool, on_pools};
+use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_pools};
 
 fn names() -> (Option<String>, Option<String>) {
     let driver = current_driver().map(|driver| driver.name().to_owned());
@@ -179,5 +180,20 @@ fn a_dispatcher_is_made_inside_of_a_driver_only_and_belongs_to_it() {
         assert_eq!(child.owner(), parent.owner());
         let by_hand = world.driver("entered").enter(|| DispatcherBuilder::new().build().expect("it is made"));
         assert_eq!(by_hand.owner().name(), "entered");
+    });
+}
+
+/// Shows U-25.
+#[test]
+fn the_always_on_view_as_default_stands_for_its_dispatcher_and_inside_of_anything_it_is_refused() {
+    in_the_foreground(|world| {
+        let dispatcher = plain(world, "default");
+        set_default_dispatcher(Some(&dispatcher.always_on())).expect("the thread is inside of nothing");
+        assert_eq!((current(), current_driver()), (Some(dispatcher.handle()), Some(dispatcher.owner())));
+        assert_eq!(current().map(|current| current.is_always_on()), Some(false));
+        let inside = dispatcher.owner().enter(|| set_default_dispatcher(Some(&dispatcher.always_on())));
+        assert_eq!(inside, Err(Status::BadState));
+        set_default_dispatcher(None).expect("the thread is inside of nothing");
+        assert_eq!(current(), None);
     });
 }

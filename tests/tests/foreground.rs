@@ -398,6 +398,8 @@ fn a_future_is_run_to_its_end_with_the_clock_advanced_from_timer_to_timer() {
 }
 
 /// A future that nothing will wake is told so, with who waits for what, and a quit ends its run.
+///
+/// Shows RK-4.
 #[test]
 fn a_future_that_would_wait_for_ever_is_an_error_that_shows_a_dump() {
     let runtime = ForegroundRuntime::new();

@@ -252,7 +252,7 @@ fn in_dynamic_mode_no_thread_is_added_by_a_creation() {
     });
 }
 
-/// Shows R52, R53, R55, W2.
+/// Shows R52, R53, R55, W2, DT-11.
 #[test]
 fn in_dynamic_mode_a_thread_is_added_when_all_are_stuck_and_retired_when_it_is_idle() {
     on_pools_with(dynamic, |world| {

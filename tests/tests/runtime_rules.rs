@@ -29,17 +29,15 @@ fn marks_stand_above_tests() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Rules that have no row yet. Empty when the tables are complete.
-const IS_COMPLETE: bool = false;
-
 #[test]
 fn each_rule_has_a_row_and_a_test_or_a_reason() {
     let (rows, marks, _) = all();
     let mistakes = page::mistakes(&rows, &marks);
-    let counts = |mistake: &&String| IS_COMPLETE || !mistake.ends_with("has no row");
-    let mistakes: Vec<&String> = mistakes.iter().filter(counts).collect();
     assert!(mistakes.is_empty(), "{} mistakes:\n{mistakes:#?}", mistakes.len());
 }
+
+/// Whether the page is compared: while many add tests at once it is written anew at the end.
+const IS_COMPARED: bool = false;
 
 #[test]
 fn the_page_says_what_the_tables_and_tests_say() {
@@ -49,7 +47,7 @@ fn the_page_says_what_the_tables_and_tests_say() {
     let wanted = page::text(&rows, &marks);
     let differing = wanted.lines().zip(written.lines()).find(|(wanted, written)| wanted != written);
     assert!(
-        !IS_COMPLETE || written == wanted,
+        !IS_COMPARED || written == wanted,
         "run `cargo run -p fuchsine-tests --bin conformance -- --write`; the first line that differs:\n{differing:#?}"
     );
 }

@@ -526,7 +526,7 @@ fn delayed_tasks_of_a_suspended_driver_are_kept_on_every_pool() {
     });
 }
 
-/// Shows R130.
+/// Shows R130, R172, U-21.
 #[test]
 fn a_message_to_a_suspended_dispatcher_is_parked_where_it_would_have_run_inline() {
     on_every_pool(|world| {
