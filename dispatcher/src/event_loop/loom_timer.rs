@@ -9,9 +9,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::event_loop::timer_state::{
-    Arming, MissedTicks, Period, Plan, Repeat, SharedArming, Stopped, TimerState, Wheel,
-};
+use crate::event_loop::timer_state::{Arming, MissedTicks, Plan, Repeat, SharedArming, Stopped, TimerState, Wheel};
 use crate::sync::{Arc, Mutex, thread};
 use crate::time::Instant;
 
@@ -49,11 +47,10 @@ struct Stopper {
 }
 
 const DUE: Instant = Instant::from_nanos(10);
-const ONCE: Plan = Plan { repeat: Repeat::Once, since_shutdown: false };
+const ONCE: Plan = Plan { repeat: Repeat::ONCE, since_shutdown: false };
 
 fn ticker() -> Plan {
-    let period = Period::new(Duration::from_nanos(10));
-    Plan { repeat: Repeat::Every(period, MissedTicks::Skip), since_shutdown: false }
+    Plan { repeat: Repeat::every(Duration::from_nanos(10), MissedTicks::Skip), since_shutdown: false }
 }
 
 impl Timer {

@@ -17,9 +17,7 @@ use crate::event_loop::event_loop::{EventLoop, Local};
 use crate::event_loop::handle::{LoopEvent, LoopShared};
 use crate::event_loop::slots::Key;
 use crate::event_loop::summary::{Holder, HolderKind};
-use crate::event_loop::timer_state::{
-    Arming, MissedTicks, Period, Plan, Repeat, SharedArming, Tick, TimerState, Wheel,
-};
+use crate::event_loop::timer_state::{Arming, MissedTicks, Plan, Repeat, SharedArming, Tick, TimerState, Wheel};
 use crate::event_loop::timer_wheel::TimerKey;
 use crate::status::Status;
 use crate::sync::Arc;
@@ -293,7 +291,7 @@ impl Timer {
         if !self.owner.accepts_arming() {
             return Err(TimerError::LoopEnded);
         }
-        let repeat = ticks.map_or(Repeat::Once, |missed| Repeat::Every(Period::new(after), missed));
+        let repeat = ticks.map_or(Repeat::ONCE, |missed| Repeat::every(after, missed));
         let plan = Plan { repeat, since_shutdown: self.owner.is_shutting_down() };
         if !self.node.arming.arm(&self.wheel(), deadline, plan) {
             return Err(TimerError::Destroyed);

@@ -62,21 +62,25 @@ pub enum TimerState {
     Firing,
 }
 
-/// How a timer repeats.
+/// How a timer repeats. (All of it is there in either case, so that it can be passed on in registers.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    Once,
-    Every(Period, MissedTicks),
+pub(crate) struct Repeat {
+    /// Nanoseconds between two ticks; zero for a timer that fires once.
+    period: u64,
+    missed: MissedTicks,
 }
 
-/// Nanoseconds between two ticks. (A `Duration` is half as long again, and cannot be copied in one piece.)
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Period(u64);
+impl Repeat {
+    /// Not at all.
+    pub(crate) const ONCE: Repeat = Repeat { period: 0, missed: MissedTicks::Skip };
 
-impl Period {
-    /// One that is too long to be expressed is longer than any clock runs.
-    pub(crate) fn new(period: Duration) -> Self {
-        Period(period.as_nanos().try_into().unwrap_or(u64::MAX))
+    /// Every `period`, which is not zero. One that is too long to be expressed is longer than any clock runs.
+    pub(crate) fn every(period: Duration, missed: MissedTicks) -> Self {
+        Repeat { period: period.as_nanos().try_into().unwrap_or(u64::MAX), missed }
+    }
+
+    fn is_once(self) -> bool {
+        self.period == 0
     }
 }
 
@@ -250,7 +254,7 @@ impl<I: Copy> Inner<I> {
             wheel.cancel(id);
             true
         } else if let State::Firing { plan, .. } = self.state {
-            plan.repeat != Repeat::Once
+            !plan.repeat.is_once()
         } else {
             return Stopped { prevented: false, is_over: false };
         };
@@ -298,11 +302,9 @@ impl<I: Copy> Inner<I> {
 
     fn end_firing(&mut self, wheel: &impl Wheel<Id = I>, may_tick: bool) {
         let State::Firing { next, plan } = self.state else { return };
-        self.state = match plan.repeat {
-            Repeat::Every(..) if may_tick && !next.is_infinite() => {
-                State::Armed { deadline: next, plan, id: wheel.arm(next) }
-            }
-            _ => State::Idle,
+        self.state = match !plan.repeat.is_once() && may_tick && !next.is_infinite() {
+            true => State::Armed { deadline: next, plan, id: wheel.arm(next) },
+            false => State::Idle,
         };
     }
 }
@@ -310,14 +312,16 @@ impl<I: Copy> Inner<I> {
 impl Repeat {
     /// The deadline after one that is told at `now`, and how many between them are not told.
     fn after(self, deadline: Instant, now: Instant) -> (Instant, u64) {
-        let Repeat::Every(Period(period), policy) = self else { return (Instant::INFINITE, 0) };
-        let missed = now.as_nanos().saturating_sub(deadline.as_nanos()) / period.max(1);
-        let (from, periods, missed) = match policy {
+        if self.is_once() {
+            return (Instant::INFINITE, 0);
+        }
+        let missed = now.as_nanos().saturating_sub(deadline.as_nanos()) / self.period;
+        let (from, periods, missed) = match self.missed {
             MissedTicks::Skip => (deadline, missed.saturating_add(1), missed),
             MissedTicks::Burst => (deadline, 1, 0),
             MissedTicks::Delay => (now, 1, missed),
         };
-        (Instant::from_nanos(from.as_nanos().saturating_add(period.saturating_mul(periods))), missed)
+        (Instant::from_nanos(from.as_nanos().saturating_add(self.period.saturating_mul(periods))), missed)
     }
 }
 
@@ -326,7 +330,7 @@ mod tests {
     use super::*;
 
     fn after(policy: MissedTicks, deadline: u64, now: u64) -> (u64, u64) {
-        let every = Repeat::Every(Period::new(Duration::from_nanos(10)), policy);
+        let every = Repeat::every(Duration::from_nanos(10), policy);
         let (next, missed) = every.after(Instant::from_nanos(deadline), Instant::from_nanos(now));
         (next.as_nanos(), missed)
     }
