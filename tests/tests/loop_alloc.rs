@@ -50,9 +50,9 @@ fn jobs_and_idle_iterations_allocate_nothing() {
     assert_eq!(allocations(10), allocations(1_000));
 }
 
-/// How often a thread allocates for so many posts, each with this closure, to a loop that is busy meanwhile, so that no
-/// memory is used again.
-fn allocations_of_posts<F, C>(posts: u64, closure: C) -> u64
+/// How often a thread allocates for so many posts, and how many bytes, each with this closure, to a loop that is busy
+/// meanwhile, so that no memory is used again.
+fn allocations_of_posts<F, C>(posts: u64, closure: C) -> (u64, u64)
 where
     F: FnOnce(&EventLoop) + Send + 'static,
     C: Fn() -> F + Send + 'static,
@@ -72,16 +72,29 @@ where
     go_on.0.send(()).unwrap();
     running.handle().shutdown();
     running.join();
-    counted.count_total
+    (counted.count_total, counted.bytes_total)
 }
 
 /// Shows A4, E29.
 #[test]
 fn a_hundred_posts_share_an_allocation_and_a_small_closure_lies_inside_of_it() {
     let three_words = [1usize; 3];
-    assert_eq!(allocations_of_posts(100, move || move |_: &EventLoop| assert_eq!(three_words[2], 1)), 1);
+    assert_eq!(allocations_of_posts(100, move || move |_: &EventLoop| assert_eq!(three_words[2], 1)).0, 1);
     let four_words = [1usize; 4];
-    assert_eq!(allocations_of_posts(100, move || move |_: &EventLoop| assert_eq!(four_words[3], 1)), 101);
+    assert_eq!(allocations_of_posts(100, move || move |_: &EventLoop| assert_eq!(four_words[3], 1)).0, 101);
+}
+
+/// Shows A4. What counts is all that a queued callback takes, with its part of the memory that many share.
+#[test]
+fn a_queued_callback_takes_41_bytes_and_one_with_four_words_32_more() {
+    const POSTS: u64 = 100_000;
+    let bytes = |(_, bytes): (u64, u64)| bytes.div_ceil(POSTS);
+    assert_eq!(bytes(allocations_of_posts(POSTS, || |_: &EventLoop| {})), 41);
+    let (three_words, four_words) = ([1usize; 3], [1usize; 4]);
+    let three = allocations_of_posts(POSTS, move || move |_: &EventLoop| assert_eq!(three_words[2], 1));
+    assert_eq!(bytes(three), 41);
+    let four = allocations_of_posts(POSTS, move || move |_: &EventLoop| assert_eq!(four_words[3], 1));
+    assert_eq!(bytes(four), 41 + 32);
 }
 
 fn posted(rounds: u32) -> u64 {
