@@ -41,6 +41,8 @@ mod message;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod message_tests;
 mod pair;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod pair_tests;
 #[cfg(not(loom))]
 mod registration;
 #[cfg(all(test, shuttle))]

@@ -1,0 +1,309 @@
+//! Random steps at both ends of a pair, beside a plain model: queues, registrations, waits for room, calls, closes.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::calls::{Caller, Left};
+use super::limits::Limits;
+use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Reply, Side, WaitOp, Wanted};
+use crate::status::Status;
+use crate::sync::{Arc, Mutex};
+
+/// A message of a length, and the number of the call whose request it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Letter {
+    id: u32,
+    len: usize,
+    call: Option<u32>,
+}
+
+impl Queued for Letter {
+    fn byte_len(&self) -> usize {
+        self.len
+    }
+}
+
+/// A registration that notes how it was completed, at most once.
+#[derive(Debug, Clone, Default)]
+struct Op(Arc<Mutex<Option<Completion>>>);
+
+impl WaitOp for Op {
+    type Handler = ();
+
+    fn complete(&self, how: Completion) {
+        let before = self.0.lock().replace(how);
+        assert!(before.is_none() || how == Completion::Canceled, "told {before:?}, then {how:?}");
+    }
+
+    fn take_back(&self) -> Option<()> {
+        Some(())
+    }
+}
+
+impl Op {
+    fn told(&self) -> Option<Completion> {
+        *self.0.lock()
+    }
+}
+
+/// One end as it should be.
+#[derive(Debug, Default)]
+struct End {
+    closed: bool,
+    queue: VecDeque<Letter>,
+    reading: Option<(Op, u64)>,
+    writing: Option<(Op, u64, usize)>,
+    calls: Vec<(u32, Op)>,
+}
+
+impl End {
+    fn bytes(&self) -> usize {
+        self.queue.iter().map(|letter| letter.len).sum()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write(usize),
+    Read,
+    WaitForMessage,
+    WaitForRoom(usize),
+    /// The handler of what is registered begins, if it was told.
+    Begin(bool),
+    Cancel(bool),
+    Call(usize),
+    /// Answers a request that this end has read, the oldest or the newest.
+    Answer(bool),
+    /// The oldest call of this end is over for its caller.
+    EndCall,
+    Close,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0usize..6).prop_map(Step::Write),
+        4 => Just(Step::Read),
+        2 => Just(Step::WaitForMessage),
+        2 => (0usize..12).prop_map(Step::WaitForRoom),
+        2 => any::<bool>().prop_map(Step::Begin),
+        1 => any::<bool>().prop_map(Step::Cancel),
+        3 => (0usize..4).prop_map(Step::Call),
+        3 => any::<bool>().prop_map(Step::Answer),
+        2 => Just(Step::EndCall),
+        1 => Just(Step::Close),
+    ]
+}
+
+const MESSAGES: usize = 3;
+const BYTES: usize = 8;
+
+struct World {
+    pair: Pair<Letter, Op>,
+    limits: Limits,
+    ends: [End; 2],
+    /// Requests that were read and not answered, by the end that read them.
+    open: [Vec<u32>; 2],
+    next: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let limits = Limits::default().messages(MESSAGES).bytes(BYTES);
+        World { pair: Pair::new(limits), limits, ends: Default::default(), open: Default::default(), next: 0 }
+    }
+
+    /// What a write of this length is refused with.
+    fn refuses(&self, from: Side, len: usize) -> Option<Status> {
+        let reader = &self.ends[from.other() as usize];
+        match (reader.closed, self.limits.allow(reader.queue.len(), reader.bytes(), len)) {
+            (true, _) => Some(Status::PeerClosed),
+            (false, false) => Some(Status::ShouldWait),
+            (false, true) => None,
+        }
+    }
+
+    fn letter(&mut self, len: usize) -> Letter {
+        self.next += 1;
+        Letter { id: self.next, len, call: None }
+    }
+
+    fn run(&mut self, side: Side, step: &Step) {
+        let (own, peer) = (side as usize, side.other() as usize);
+        if self.ends[own].closed {
+            return;
+        }
+        match *step {
+            Step::Write(len) => {
+                let letter = self.letter(len);
+                match (self.pair.write(side, letter.clone()), self.refuses(side, len)) {
+                    (Ok(next), None) => {
+                        next.carry_out();
+                        self.ends[peer].queue.push_back(letter);
+                    }
+                    (Err(refused), Some(status)) => assert_eq!(refused, (status, letter)),
+                    (written, expected) => panic!("{written:?}, expected {expected:?}"),
+                }
+            }
+            Step::Read => {
+                let (read, room) = self.pair.try_read(side);
+                room.carry_out();
+                let nothing = if self.ends[peer].closed { ReadError::PeerClosed } else { ReadError::ShouldWait };
+                assert_eq!(read, self.ends[own].queue.pop_front().ok_or(nothing));
+                self.open[own].extend(read.ok().and_then(|letter| letter.call));
+            }
+            Step::WaitForMessage => {
+                let op = Op::default();
+                let nothing_comes = self.ends[peer].closed && self.ends[own].queue.is_empty();
+                let mut number = 0;
+                let registered = self.pair.register(side, |is_ready, generation| {
+                    number = generation;
+                    is_ready.then(|| op.complete(Completion::Ready));
+                    Some(op.clone())
+                });
+                let expected = match (nothing_comes, &self.ends[own].reading) {
+                    (true, _) => Err(Status::PeerClosed),
+                    (false, Some(_)) => Err(Status::BadState),
+                    (false, None) => Ok(()),
+                };
+                assert_eq!(registered, expected);
+                if registered.is_ok() {
+                    self.ends[own].reading = Some((op, number));
+                }
+            }
+            Step::WaitForRoom(len) => {
+                let op = Op::default();
+                let mut number = 0;
+                let registered = self.pair.register_room(side, len, |is_ready, generation| {
+                    number = generation;
+                    is_ready.then(|| op.complete(Completion::Ready));
+                    Some(op.clone())
+                });
+                let expected = match (self.refuses(side, len), &self.ends[own].writing) {
+                    (Some(Status::PeerClosed), _) => Err(Status::PeerClosed),
+                    (_, Some(_)) => Err(Status::BadState),
+                    (_, None) => Ok(()),
+                };
+                assert_eq!(registered, expected);
+                if registered.is_ok() {
+                    self.ends[own].writing = Some((op, number, len));
+                }
+            }
+            Step::Begin(reads) => {
+                let wanted = if reads { Wanted::Message } else { Wanted::Room };
+                let end = &mut self.ends[own];
+                let waiting = if reads { end.reading.clone() } else { end.writing.clone().map(|(op, it, _)| (op, it)) };
+                let Some((op, generation)) = waiting.filter(|(op, _)| op.told().is_some()) else { return };
+                drop(op);
+                assert!(self.pair.handler_begins(side, wanted, generation).is_some());
+                assert!(self.pair.handler_begins(side, wanted, generation).is_none(), "it is free");
+                self.pair.handler_ends(side);
+                self.pair.handler_ends(side);
+                if reads { end.reading = None } else { end.writing = None }
+            }
+            Step::Cancel(reads) => {
+                let wanted = if reads { Wanted::Message } else { Wanted::Room };
+                let end = &mut self.ends[own];
+                let was = if reads { end.reading.take().is_some() } else { end.writing.take().is_some() };
+                assert_eq!(self.pair.cancel(side, wanted).is_some(), was);
+            }
+            Step::Call(len) => {
+                let (mut letter, op) = (self.letter(len), Op::default());
+                let begun = self.pair.begin_call(side, letter.clone(), |number, letter| {
+                    letter.call = Some(number);
+                    Some(Caller::Callback(op.clone()))
+                });
+                match (begun, self.refuses(side, len)) {
+                    (Ok((number, next)), None) => {
+                        next.carry_out();
+                        assert!(self.ends.iter().flat_map(|end| &end.calls).all(|(other, _)| *other != number));
+                        letter.call = Some(number);
+                        self.ends[peer].queue.push_back(letter);
+                        self.ends[own].calls.push((number, op));
+                    }
+                    (Err((refused, back)), Some(status)) => assert_eq!((refused, back), (status, letter)),
+                    (begun, expected) => panic!("{begun:?}, expected {expected:?}"),
+                }
+            }
+            Step::Answer(oldest) => {
+                let open = &mut self.open[own];
+                if open.is_empty() {
+                    return;
+                }
+                let number = if oldest { open.remove(0) } else { open.pop().expect("not empty") };
+                let letter = self.letter(0);
+                let call = self.ends[peer].calls.iter().find(|(it, _)| *it == number);
+                let waits = call.is_some_and(|(_, op)| op.told().is_none());
+                match self.pair.answer(side, number, letter.clone()) {
+                    Ok(Reply::Taken(next)) => {
+                        assert!(waits, "nobody waited");
+                        next.carry_out();
+                    }
+                    Ok(Reply::Late(back)) => assert!(!waits && back == letter),
+                    Err((status, back)) => {
+                        assert_eq!((status, back), (Status::PeerClosed, letter));
+                        assert!(self.ends[peer].closed);
+                    }
+                }
+            }
+            Step::EndCall => {
+                if self.ends[own].calls.is_empty() {
+                    return;
+                }
+                let (number, op) = self.ends[own].calls.remove(0);
+                let left = self.pair.end_call(side, number);
+                assert_eq!(matches!(left, Left::Reply(_)), op.told() == Some(Completion::Ready), "{left:?}");
+                assert!(matches!(self.pair.end_call(side, number), Left::Unanswered(None)), "it ends once");
+            }
+            Step::Close => {
+                let Closed { unread, to_tell } = self.pair.close(side);
+                assert_eq!(unread, self.ends[own].queue);
+                to_tell.into_iter().for_each(Next::carry_out);
+                let end = &mut self.ends[own];
+                end.closed = true;
+                end.queue.clear();
+                let answered = |op: &Op| op.told() == Some(Completion::Ready);
+                for op in end.reading.iter().map(|it| &it.0).chain(end.writing.iter().map(|it| &it.0)) {
+                    assert_eq!(op.told(), Some(Completion::Canceled));
+                }
+                assert!(end.calls.iter().all(|(_, op)| answered(op) || op.told().is_some()));
+                (end.reading, end.writing) = (None, None);
+            }
+        }
+    }
+
+    /// Everything that should have been told has been, and nothing else.
+    fn check(&self) {
+        for side in [Side::A, Side::B] {
+            let (end, peer) = (&self.ends[side as usize], &self.ends[side.other() as usize]);
+            if end.closed {
+                continue;
+            }
+            let queued = self.pair.queued(side);
+            assert_eq!((queued.messages, queued.bytes), (end.queue.len(), end.bytes()));
+            assert!(queued.messages <= MESSAGES.max(1));
+            if let Some((op, _)) = &end.reading {
+                assert!(op.told().is_some() || end.queue.is_empty() && !peer.closed, "a read waits for what is there");
+            }
+            if let Some((op, _, len)) = &end.writing {
+                let waits_rightly = self.refuses(side, *len) == Some(Status::ShouldWait);
+                assert!(op.told().is_some() || waits_rightly, "a writer waits for room that is there");
+            }
+            assert!(!peer.closed || end.calls.iter().all(|(_, op)| op.told().is_some()));
+            let is_idle = end.reading.is_none() && end.writing.is_none() && end.calls.is_empty();
+            assert_eq!(self.pair.is_idle(side), is_idle);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn both_ends_behave_like_plain_queues(steps in proptest::collection::vec((any::<bool>(), step()), 1..200)) {
+        let mut world = World::new();
+        for (near, step) in &steps {
+            world.run(if *near { Side::A } else { Side::B }, step);
+            world.check();
+        }
+    }
+}
