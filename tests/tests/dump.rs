@@ -620,3 +620,32 @@ fn a_dump_of_a_foreground_runtime_is_the_same_each_time() {
     };
     assert_eq!(make(), make());
 }
+
+/// What comes while the driver is suspended is counted when it comes, once.
+///
+/// Shows R172, U-21.
+#[test]
+fn requests_that_come_during_a_suspend_are_counted_and_listed_as_parked() {
+    in_the_foreground(|world| {
+        let driver = world.driver("driver");
+        let (target, writer) = (dispatcher(&driver, "target"), dispatcher(&world.driver("writer"), "writer"));
+        let (near, far) = Channel::pair();
+        near.begin_read(&target, |_| ()).expect("registered");
+        driver.suspend(|_| ()).expect("it runs");
+        world.settle();
+        target.post_task(|_| ()).expect("accepted");
+        writer.post_task(move |_| far.write(Message::from_bytes(b"parked")).expect("there is room")).expect("it runs");
+        world.settle();
+        let dump = target.dump();
+        assert_eq!((dump.requests(), dump.posted, dump.inlined), (2, 1, 0), "{dump}");
+        assert_eq!((dump.queued("parked"), dump.queued("ready"), dump.queued("reads")), (2, 0, 0), "{dump}");
+        assert!(dump.to_string().contains("holds parked 2"), "{dump}");
+        let of_driver = driver.dump();
+        assert!(of_driver.is_suspended && of_driver.to_string().contains(": running, suspended, "), "{of_driver}");
+        assert!(driver.resume());
+        world.settle();
+        let dump = target.dump();
+        assert_eq!((dump.requests(), dump.counters.ran, dump.queued("parked")), (2, 2, 0), "{dump}");
+        assert!(!driver.dump().is_suspended);
+    });
+}

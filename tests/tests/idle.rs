@@ -365,3 +365,39 @@ fn during_a_shutdown_tasks_are_queued_until_they_have_been_told() {
         assert!(!one.has_queued_tasks());
     });
 }
+
+/// Shows R111, R113.
+#[test]
+fn what_waits_for_a_suspended_driver_is_queued_and_keeps_nobody_busy() {
+    on_every_pool(|world| {
+        let driver = world.driver("driver");
+        let one = dispatcher(&driver);
+        driver.suspend(|_| ()).expect("it runs");
+        one.post_task(|_| ()).expect("accepted");
+        assert!(one.wait_until_idle(HANG_LIMIT).is_ok());
+        world.settle();
+        assert!(one.is_idle() && one.has_queued_tasks());
+        assert_eq!((one.counters().ran, one.counters().pending), (0, 1));
+        assert!(driver.resume());
+        world.wait_until("the task", || one.counters().ran == 1);
+        assert!(!one.has_queued_tasks());
+    });
+}
+
+/// Shows W9: the last thing that is ready is put aside while somebody waits.
+#[test]
+fn a_wait_for_idle_ends_when_the_driver_is_suspended() {
+    on_pools(|world| {
+        let (driver, other) = (world.driver("driver"), world.driver("other"));
+        let one = dispatcher(&driver);
+        let blocked: Vec<_> = (0..world.threads()).map(|_| dispatcher(&other)).collect();
+        let release: Vec<_> = blocked.iter().map(|blocked| block(blocked)).collect();
+        one.post_task(|_| ()).expect("accepted");
+        let handle = one.handle();
+        let waiting = wait_beside(move || handle.wait_until_idle(HANG_LIMIT));
+        world.wait_until("the wait to begin", || one.dump().waiting_for_idle == 1);
+        driver.suspend(|_| ()).expect("it runs");
+        assert!(waiting.recv_timeout(HANG_LIMIT).expect("it is told").is_ok());
+        drop(release);
+    });
+}

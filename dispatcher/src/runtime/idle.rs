@@ -79,7 +79,9 @@ impl Core {
     }
 
     fn has_queued_tasks(&self) -> bool {
-        self.queue.entries(Stage::Ready).any(|(entry, _)| matches!(entry.kind, Kind::Task | Kind::Delayed))
+        let queued = [Stage::Ready, Stage::Parked, Stage::ParkedWake].into_iter();
+        let mut queued = queued.flat_map(|stage| self.queue.entries(stage));
+        queued.any(|(entry, _)| matches!(entry.kind, Kind::Task | Kind::Delayed))
     }
 }
 
@@ -192,7 +194,8 @@ impl DispatcherHandle {
     }
 
     /// Waits until nothing of this dispatcher runs, nothing is queued, and none of its work is on a lane. Timers, waits,
-    /// reads and futures that wait do not count. If it shuts down, waits until its observer has returned.
+    /// reads and futures that wait do not count, nor does what waits for a suspended driver to be resumed. If it shuts down,
+    /// waits until its observer has returned.
     ///
     /// Others may post at any moment, so what is true when this returns may be past when it is looked at.
     ///
@@ -221,7 +224,8 @@ impl DispatcherHandle {
     }
 
     /// Whether tasks wait for their turn: posted ones, and delayed ones whose time has come. Those that run, or whose time
-    /// has not come, do not count. During a shutdown those count that have not been told `Canceled` yet.
+    /// has not come, do not count. Those count that wait for their suspended driver to be resumed, and during a shutdown
+    /// those that have not been told `Canceled` yet.
     pub fn has_queued_tasks(&self) -> bool {
         self.inner().lock().has_queued_tasks()
     }

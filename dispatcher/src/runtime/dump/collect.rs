@@ -117,6 +117,7 @@ impl<'a> Collector<'a> {
             counters: driver.counters(),
             panics: driver.panics(),
             threads: call_stack::threads_in_driver(driver.id().as_raw()),
+            is_suspended: driver.power().lock().is_suspended(),
             observing: observing.map(|(thread, since)| ObservingDump {
                 thread: self.names.thread(thread),
                 running_for: self.now.duration_since(since),

@@ -273,6 +273,7 @@ impl DriverDump {
     fn write_fields(&self, object: &mut Object<'_>) {
         object.field("id", self.id).field("name", &self.name).field("state", self.state.as_str());
         object.field("counters", self.counters).field("panics", self.panics).field("threads", self.threads);
+        object.field("is_suspended", self.is_suspended);
         object.field("observing", &self.observing).field("dispatchers", &self.dispatchers);
         object.field("dispatchers_not_listed", self.dispatchers_not_listed);
     }

@@ -212,6 +212,8 @@ pub struct DriverDump {
     pub panics: u64,
     /// How many threads are inside of it.
     pub threads: usize,
+    /// Whether it is suspended, or about to be.
+    pub is_suspended: bool,
     /// Its own observers, while they run.
     pub observing: Option<ObservingDump>,
     /// Its dispatchers, oldest first.

@@ -128,8 +128,13 @@ impl DriverDump {
     fn write_head(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "driver {} \"{}\": {}, {} threads inside, {} panics",
-            self.id, self.name, self.state, self.threads, self.panics
+            "driver {} \"{}\": {}{}, {} threads inside, {} panics",
+            self.id,
+            self.name,
+            self.state,
+            if self.is_suspended { ", suspended" } else { "" },
+            self.threads,
+            self.panics
         )?;
         match &self.observing {
             Some(observing) => {
