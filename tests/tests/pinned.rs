@@ -304,6 +304,37 @@ fn what_may_block_never_runs_on_the_thread_of_a_pinned_dispatcher() {
     }
 }
 
+/// The pool of a role ends with its last dispatcher, whose thread may be the one that is told last.
+#[test]
+fn pinned_dispatchers_of_a_role_come_and_go_with_its_pool() {
+    let runtime = pool_of(1);
+    let driver = runtime.new_driver("driver");
+    for round in 0..30 {
+        let seen = Threads::default();
+        let (noting, (gone, is_gone)) = (seen.clone(), channel());
+        let builder = DispatcherBuilder::new().scheduler_role("display").no_thread_migration();
+        let builder = builder.shutdown_observer(move || {
+            noting.note();
+            let _ = gone.send(());
+        });
+        let dispatcher = driver.new_dispatcher(builder).expect("created");
+        let (noting, (sender, receiver)) = (seen.clone(), channel());
+        let task = move |_| {
+            noting.note();
+            sender.send(()).unwrap();
+        };
+        dispatcher.post_task(task).expect("accepted");
+        within(&receiver, "a visit");
+        drop(dispatcher);
+        // Sometimes the next one finds the pool there, sometimes not.
+        if round % 2 == 0 {
+            within(&is_gone, "the observer");
+        }
+        seen.one();
+    }
+    end(&runtime);
+}
+
 /// All base threads host something and no thread is reserved, so the watch has to add one.
 #[test]
 fn in_dynamic_mode_a_thread_is_added_for_what_no_host_may_run() {

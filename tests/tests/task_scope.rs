@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
@@ -80,6 +81,34 @@ fn the_end_of_a_scope_takes_back_what_waits_and_cancels_futures() {
         let counters = home.counters();
         assert_eq!((counters.ran, counters.canceled), (0, 0), "{counters:?}");
         assert_eq!(counters.pending, 0);
+    });
+}
+
+#[test]
+fn local_futures_of_a_scope_end_with_it_on_their_thread() {
+    on_every_pool(|world| {
+        let driver = world.driver("driver");
+        let builder = || DispatcherBuilder::new().name("home");
+        let pinned = driver.new_dispatcher(builder().no_thread_migration()).expect("created");
+        let log = Log::new();
+        let scope = Arc::new(TaskScope::new(&pinned));
+        let refused = scope.spawn_local(async {}).expect_err("it is not current");
+        assert_eq!(refused.status(), Status::BadState);
+        assert!(scope.is_empty());
+        let (spawning, noted) = (Arc::clone(&scope), Noted(log.clone(), "local"));
+        world.run_on(&pinned, move || {
+            let local = Rc::new(noted);
+            let spawned = spawning.spawn_local(async move {
+                let _local = local;
+                let _ = sleep(FAR).await;
+            });
+            assert!(spawned.is_ok());
+        });
+        assert_eq!(scope.len(), 1);
+        // In the foreground this is the dispatcher's own thread; elsewhere it is not.
+        drop(scope);
+        world.wait_until("the drop", || !log.is_empty());
+        assert_eq!(log.take(), ["local dropped on home"]);
     });
 }
 

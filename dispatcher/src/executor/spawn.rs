@@ -182,7 +182,7 @@ impl DispatcherHandle {
     ///
     /// # Errors
     /// [`SpawnError`] with the future when the dispatcher is not the current one, when it may migrate, or when it shuts
-    /// down or has shut down.
+    /// down or has shut down. (Fuchsia's Rust library: its local spawn, which is not run in its own tests.)
     ///
     /// # Thread requirements
     /// The dispatcher's own callbacks.
@@ -195,12 +195,26 @@ impl DispatcherHandle {
         F: Future + 'static,
         F::Output: 'static,
     {
+        self.spawn_local_made(future, |future| future)
+    }
+
+    /// Spawns what `wrap` makes of a local future of the user, which comes back if it is refused.
+    #[track_caller]
+    pub(super) fn spawn_local_made<F, G>(
+        &self,
+        future: F,
+        wrap: impl FnOnce(F) -> G,
+    ) -> Result<JoinHandle<G::Output>, SpawnError<F>>
+    where
+        G: Future + 'static,
+        G::Output: 'static,
+    {
         let location = Location::caller();
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
             return Err(SpawnError { future, cause: Cause::NotLocal });
         }
         let Some(id) = admit(self.inner()) else { return Err(SpawnError::shuts_down(future)) };
-        let tracked = Tracked::new(self.inner(), id, future);
+        let tracked = Tracked::new(self.inner(), id, wrap(future));
         // The task itself checks at each poll and at the drop that it is on the thread of this call.
         let (runnable, task) = async_task::spawn_local(tracked, self.waking(location));
         self.begin(id, runnable);

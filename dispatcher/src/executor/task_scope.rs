@@ -168,12 +168,26 @@ impl TaskScope {
     {
         let ticket = self.ticket();
         let number = ticket.number;
-        let scoped = self.dispatcher.spawn_made(future, |future| async move {
-            // Dropped with the future, however that ends.
-            let _ticket = ticket;
-            future.await;
-        });
-        let joining = scoped?;
+        let joining = self.dispatcher.spawn_made(future, |future| scoped(future, ticket))?;
+        self.fill(number, Entry::Future(joining));
+        Ok(())
+    }
+
+    /// Spawns a future that need not be `Send`; see [`DispatcherHandle::spawn_local`].
+    ///
+    /// # Errors
+    /// [`SpawnError`] with the future, as there.
+    ///
+    /// # Thread requirements
+    /// The dispatcher's own callbacks.
+    #[track_caller]
+    pub fn spawn_local<F>(&self, future: F) -> Result<(), SpawnError<F>>
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let ticket = self.ticket();
+        let number = ticket.number;
+        let joining = self.dispatcher.spawn_local_made(future, |future| scoped(future, ticket))?;
         self.fill(number, Entry::Future(joining));
         Ok(())
     }
@@ -209,6 +223,12 @@ impl TaskScope {
         drop(entries);
         drop(before);
     }
+}
+
+/// A future whose entry goes with it, however it ends.
+async fn scoped(future: impl Future<Output = ()>, ticket: Ticket) {
+    let _ticket = ticket;
+    future.await;
 }
 
 fn wrap<F>(task: &mut Option<F>, ticket: Ticket) -> ScopedFn<F> {

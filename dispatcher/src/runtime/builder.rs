@@ -61,7 +61,8 @@ impl DispatcherBuilder {
     /// another dispatcher on that thread does delay this one. Inline calls are made on that thread only; from other threads
     /// they are deferred. Not together with [`unsynchronized`](DispatcherBuilder::unsynchronized) or `allow_sync_calls`.
     ///
-    /// In a foreground runtime the thread is the one that first turns the crank for such a dispatcher.
+    /// In a foreground runtime the thread is the one that first turns the crank for such a dispatcher. (Fuchsia: R27, R41;
+    /// there it holds only while the pool has one thread.)
     ///
     /// # Examples
     /// ```
