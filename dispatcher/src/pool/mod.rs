@@ -27,10 +27,10 @@ mod pulse;
 mod role;
 #[cfg(not(loom))]
 mod run_queue;
-#[cfg(all(test, shuttle))]
-mod shuttle_batons;
 #[cfg(not(loom))]
 mod scheduling;
+#[cfg(all(test, shuttle))]
+mod shuttle_batons;
 #[cfg(not(loom))]
 mod stall_watch;
 #[cfg(not(loom))]
