@@ -131,6 +131,35 @@ fn shuttle_an_irq_ends_once_and_is_not_called_afterwards() {
     });
 }
 
+/// A trigger, a suspend with its resume, and an unbinding: no call while suspended, none after the end, and the irq ends once.
+#[test]
+fn shuttle_an_irq_that_is_parked_is_delivered_after_the_resume_or_unbound() {
+    explore(|| {
+        let (runtime, driver, dispatcher, _seen): (_, _, _, Arc<Seen>) = set_up(1);
+        let (line, told, handle) = bind(&runtime, &dispatcher);
+        let device = {
+            let line = Arc::clone(&line);
+            thread::spawn("device", move || line.trigger()).expect("a thread")
+        };
+        driver.suspend(|_| ()).expect("it runs");
+        let ended = Arc::clone(&told);
+        let unbinder = thread::spawn("unbinder", move || {
+            let unbound = handle.unbind().expect("nobody else ends it");
+            if !unbound.is_running() {
+                ended.is_unbound.store(true, Ordering::Release);
+            }
+        })
+        .expect("a thread");
+        driver.resume();
+        device.join().expect("it ends");
+        unbinder.join().expect("it ends");
+        end(&runtime);
+        told.check();
+        assert_eq!(told.canceled.load(Ordering::Acquire), 0, "it was unbound");
+        assert_eq!(runtime.counters().taken_back, 1);
+    });
+}
+
 /// Two triggers, two threads of the pool, an unsynchronized dispatcher: the calls do not overlap, and none is lost.
 #[test]
 fn shuttle_no_trigger_is_lost_and_calls_of_one_handler_do_not_overlap() {
