@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use common::{HANG, Log, add_up, in_a_process_of_its_own};
+use common::{HANG, Log, add_up, in_a_process_of_its_own, within};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
-    Dispatcher, DispatcherBuilder, Instant, Lane, PanicPolicy, Runtime, RuntimeBuilder, Status, StopToken, blocking,
-    current,
+    Channel, Dispatcher, DispatcherBuilder, Instant, Lane, Message, PanicPolicy, Runtime, RuntimeBuilder, Status,
+    StopToken, blocking, current,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -355,6 +355,53 @@ fn a_blocking_call_of_a_test_that_would_never_end_is_ended_and_told_so() {
 fn a_panic_of_a_blocking_call_is_the_tests() {
     let runtime = ForegroundRuntime::new();
     let _ = runtime.run_blocking(|| panic!("what the test found"));
+}
+
+/// A blocking call of a test that blocks out of sight holds up neither the test nor the end of the runtime.
+#[test]
+fn a_blocking_call_that_blocks_out_of_sight_is_left_to_itself() {
+    let runtime = ForegroundRuntime::new();
+    runtime.set_patience(Duration::from_millis(20));
+    let (sender, receiver) = channel::<u32>();
+    let (tell, told) = channel();
+    let stalled = runtime.run_blocking(move || tell.send(receiver.recv().expect("somebody sends")).expect("awaited"));
+    assert_eq!(stalled.expect_err("nobody has sent").status(), Status::TimedOut);
+    runtime.shutdown().expect("no driver waits for it");
+    assert!(told.try_recv().is_err());
+    sender.send(7).expect("it reads");
+    assert_eq!(within(&told, "what was read"), 7);
+}
+
+/// What is pinned stays on the thread of the test, also when a callback that may block makes it ready.
+#[test]
+fn a_message_to_a_pinned_dispatcher_waits_for_the_thread_that_turns_the_crank() {
+    let runtime = ForegroundRuntime::new();
+    let pinned = on(&runtime, "pinned", DispatcherBuilder::new().no_thread_migration());
+    let (plain, writer) = (on(&runtime, "plain", DispatcherBuilder::new()), sync(&runtime, "writer"));
+    let log = Log::new();
+    let (mut ends, mut keep) = (Vec::new(), Vec::new());
+    for home in [&pinned, &plain] {
+        let (near, far) = Channel::pair();
+        let (entry, turner) = (log.clone(), thread::current().id());
+        far.begin_read(home, move |_| {
+            let place = current().expect("a handler has a dispatcher");
+            entry.add(format!("{} on the crank: {}", place.name(), thread::current().id() == turner));
+        })
+        .expect("registered");
+        ends.push(near);
+        keep.push(far);
+    }
+    let entry = log.clone();
+    writer
+        .post_task(move |_| {
+            for near in &ends {
+                near.write(Message::new()).expect("written");
+            }
+            entry.add("written");
+        })
+        .expect("accepted");
+    runtime.run_until_idle();
+    assert_eq!(log.take(), ["plain on the crank: false", "written", "pinned on the crank: true"]);
 }
 
 /// The helpers of a runtime end with it, whatever they were at. Threads are counted for the whole process.

@@ -478,6 +478,8 @@ fn a_thread_that_turns_no_crank_any_more_may_block() {
     let refused = fuchsine_dispatcher::blocking(|| ()).expect_err("it turns a crank");
     assert_eq!(refused.status(), Status::BadState);
     let text = refused.to_string();
+    let entered = runtime.new_driver("entered").enter(|| fuchsine_dispatcher::blocking(|| ()).is_err());
+    assert!(entered, "inside of a driver it still turns the crank");
     assert!(text.contains("run_until_stalled") && text.contains("run_blocking"), "{text}");
     let token = dispatcher(&runtime, "home").release().stop_token();
     assert!(!token.wait_timeout(HANG * 1000), "it does not wait where nothing can happen");

@@ -72,6 +72,8 @@ impl Job {
 struct Place {
     /// It has the baton. Set by the crank, cleared by the helper.
     moves: bool,
+    /// It has a job that has not ended.
+    busy: bool,
     /// What it does next. Set by the crank while the helper is idle.
     job: Option<(Job, Arc<Pool>)>,
     /// The pool whose job it does.
@@ -86,6 +88,8 @@ struct Place {
     given_up: bool,
     /// A panic that is no callback's, on its way to the crank.
     panic: Option<Box<dyn Any + Send>>,
+    /// The thread, until it is joined.
+    handle: Option<thread::JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -99,7 +103,6 @@ struct State {
     outside: Vec<Arc<Baton>>,
     /// How much had been done when the crank last waited for `outside` in vain.
     waited_at: Option<u64>,
-    handles: Vec<thread::JoinHandle<()>>,
     patience: Option<Duration>,
     closed: bool,
 }
@@ -152,7 +155,7 @@ impl Batons {
             },
         };
         let place = &mut state.places[baton.number];
-        (place.woken, place.given_up) = (false, false);
+        (place.busy, place.woken, place.given_up) = (true, false, false);
         place.pool = Arc::downgrade(pool);
         place.job = Some((job, Arc::clone(pool)));
         self.pass(state, &baton);
@@ -164,8 +167,7 @@ impl Batons {
         let baton = Arc::new(Baton { number, batons: Arc::clone(self), passed: Condvar::new() });
         let helper = Arc::clone(&baton);
         let handle = thread::spawn(&format!("{}-{number}", self.name), move || helper.live())?;
-        state.places.push(Place::default());
-        state.handles.push(handle);
+        state.places.push(Place { handle: Some(handle), ..Place::default() });
         Ok(baton)
     }
 
@@ -248,12 +250,24 @@ impl Batons {
 
     /// Whether the helpers of a closed set have ended.
     pub(crate) fn have_ended(&self) -> bool {
-        self.state.lock().handles.iter().all(thread::JoinHandle::is_finished)
+        self.state.lock().places.iter().filter_map(|place| place.handle.as_ref()).all(thread::JoinHandle::is_finished)
     }
 
-    /// Waits for the helpers of a closed set, except the calling one.
+    /// Waits for the helpers of a closed set, except the calling one. One whose job does not end while the crank would be
+    /// patient is left to itself: it blocks out of sight.
     pub(crate) fn join(&self) {
-        let handles = std::mem::take(&mut self.state.lock().handles);
+        let own = current().map(|baton| baton.number);
+        let mut state = self.state.lock();
+        let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
+        let is_busy = |(number, place): (usize, &Place)| place.busy && Some(number) != own;
+        while state.places.iter().enumerate().any(is_busy) {
+            if self.returned.wait_until(&mut state, until) == Wakeup::TimedOut {
+                break;
+            }
+        }
+        let ending = state.places.iter_mut().filter(|place| !place.busy);
+        let handles: Vec<_> = ending.filter_map(|place| place.handle.take()).collect();
+        drop(state);
         for handle in handles {
             if handle.id() != thread::current_id() {
                 // What a job panics with goes to the crank.
@@ -284,7 +298,7 @@ impl Baton {
             let place = self.place(&mut state);
             place.panic = ended.err();
             place.pool = Weak::new();
-            place.moves = false;
+            (place.busy, place.moves) = (false, false);
             if !state.closed {
                 state.idle.push(Arc::clone(&self));
             }
@@ -401,5 +415,83 @@ impl EventTarget for Baton {
 impl fmt::Debug for Baton {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Baton").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::PoolOptions;
+    use super::*;
+    use crate::sync::atomic::{AtomicBool, Ordering};
+    use crate::sync::refused_threads::refuse_after;
+
+    fn pool() -> Arc<Pool> {
+        let options = PoolOptions {
+            name: "by-hand".to_owned(),
+            threads: 0,
+            thread_limit: 0,
+            dynamic: false,
+            idle_life: Duration::MAX,
+            scheduling: None,
+            clock: Clock::virtual_at(Instant::ZERO),
+            simulated: true,
+        };
+        Pool::start(options).expect("it needs nothing from the system")
+    }
+
+    fn end(pool: &Arc<Pool>) {
+        pool.close();
+        pool.join();
+        assert!(pool.batons().have_ended());
+    }
+
+    #[test]
+    fn without_a_thread_a_job_runs_where_the_crank_is_turned() {
+        let pool = pool();
+        let here = thread::current_id();
+        let ran_here = Arc::new(AtomicBool::new(false));
+        let noting = Arc::clone(&ran_here);
+        let job = Job::Call(Box::new(move || noting.store(thread::current_id() == here, Ordering::Relaxed)));
+        let baton = refuse_after(0, || pool.batons().begin(&pool, job));
+        assert!(baton.is_none() && ran_here.load(Ordering::Relaxed));
+        end(&pool);
+    }
+
+    #[test]
+    fn a_helper_that_is_done_is_used_again_and_its_panic_is_the_cranks() {
+        let pool = pool();
+        let begin = |call: Box<dyn FnOnce() + Send>| pool.batons().begin(&pool, Job::Call(call)).expect("a thread");
+        let first = begin(Box::new(|| ()));
+        let panicked =
+            catch_unwind(AssertUnwindSafe(|| begin(Box::new(|| panic!("of a job"))))).expect_err("it panics");
+        assert_eq!(panicked.downcast_ref(), Some(&"of a job"));
+        let third = begin(Box::new(|| ()));
+        assert!(Arc::ptr_eq(&first, &third));
+        end(&pool);
+    }
+
+    #[test]
+    fn a_helper_that_is_woken_several_times_goes_on_once() {
+        let pool = pool();
+        let turns = Arc::new(Mutex::new(0));
+        let counting = Arc::clone(&turns);
+        let baton = pool.batons().begin(
+            &pool,
+            Job::Call(Box::new(move || {
+                for _ in 0..2 {
+                    current().expect("a helper").sleep(Instant::INFINITE);
+                    *counting.lock() += 1;
+                }
+            })),
+        );
+        let baton = baton.expect("a thread");
+        baton.wake_by_ref();
+        baton.wake_by_ref();
+        while pool.run_one(1) {}
+        assert_eq!(*turns.lock(), 1);
+        baton.wake_by_ref();
+        while pool.run_one(1) {}
+        assert_eq!(*turns.lock(), 2);
+        end(&pool);
     }
 }

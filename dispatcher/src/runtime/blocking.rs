@@ -11,7 +11,8 @@ use crate::status::Status;
 /// # Errors
 /// [`BlockingError`] with `f`, not called, on a dispatcher that does not allow sync calls, also inside of
 /// [`Driver::enter`](crate::Driver::enter) there, and in the shutdown observer of a driver. There
-/// [`offload`](crate::DispatcherHandle::offload) is the way.
+/// [`offload`](crate::DispatcherHandle::offload) is the way. Also outside of any callback on a thread that turns the crank
+/// of a foreground runtime (feature `testing`): nothing could happen meanwhile.
 ///
 /// # Examples
 /// ```

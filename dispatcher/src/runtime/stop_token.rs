@@ -120,7 +120,9 @@ impl StopToken {
     /// Waits until the shutdown begins, but no longer than `timeout`; true when it has begun.
     ///
     /// # Thread requirements
-    /// It blocks, so it belongs on a work lane or on a dispatcher that allows sync calls.
+    /// It blocks, so it belongs on a work lane or on a dispatcher that allows sync calls. There it also ends, with `false`,
+    /// when the dispatcher that it blocks shuts down, which need not be the token's. In a foreground runtime the time is that
+    /// of its clock; on the thread that turns the crank it does not wait at all.
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let mut listener = self.0.listen();
         let deadline = blocked::now() + timeout;
