@@ -19,6 +19,9 @@ use crate::sys::sim;
 /// An interrupt: a source that can be triggered again and again, and that one handler at a time is bound to. Clones name
 /// the same irq.
 ///
+/// It can also be waited for once, by [`begin_wait`](DispatcherHandle::begin_wait), while nobody is bound; that leaves its
+/// count as it is.
+///
 /// # Examples
 /// ```
 /// use fuchsine_dispatcher::{DispatcherBuilder, RuntimeBuilder};
