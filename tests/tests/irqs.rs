@@ -209,8 +209,8 @@ fn unbinding_takes_a_delivery_along_that_is_queued_already() {
     });
 }
 
-/// In the foreground the queued delivery is certain: the first irq's handler unbinds the second one, whose event was taken
-/// in the same poll.
+/// In the foreground the queued delivery is certain: the first irq's handler unbinds the second one, whose event was
+/// taken in the same poll.
 ///
 /// Shows R94.
 #[test]
@@ -328,7 +328,8 @@ fn a_delivery_that_is_queued_at_shutdown_becomes_the_one_canceled_call() {
         let (irq, trigger, _handle) = bind_logged(&on, &log, "irq");
         let (first, first_trigger) = on.new_irq().expect("there is one");
         let (own, told) = (on.clone(), log.clone());
-        // Both events are taken in one poll; the first handler shuts the dispatcher down while the second delivery waits.
+        // Both events are taken in one poll; the first handler shuts the dispatcher down while the second delivery
+        // waits.
         assert!(format!("{irq:?}").contains("is_bound: true"));
         let handler = move |outcome: Result<IrqEvent<'_>, Status>| match outcome {
             Ok(_) => own.shutdown_async(),

@@ -1,5 +1,5 @@
-//! Goal: whatever comes together with suspends, resumes and shutdowns, each accepted callback ends once, nothing regular
-//! runs between the completer and the resume, and an irq is told nothing after its end.
+//! Goal: whatever comes together with suspends, resumes and shutdowns, each accepted callback ends once, nothing
+//! regular runs between the completer and the resume, and an irq is told nothing after its end.
 //! Method: threads that do random things to the dispatchers of one driver, from a seed that is printed.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The end of a dispatcher: on which thread, in which context, and what canceled callbacks may do. What is canceled in which
-//! order stands in `suspend.rs`, where everything that can be pending is.
+//! The end of a dispatcher: on which thread, in which context, and what canceled callbacks may do. What is canceled in
+//! which order stands in `suspend.rs`, where everything that can be pending is.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Suspend and resume of drivers, and the always-on view: what is parked, what runs, in which order it all comes back, and
-//! what shutdown makes of it. On every kind of runtime.
+//! Suspend and resume of drivers, and the always-on view: what is parked, what runs, in which order it all comes back,
+//! and what shutdown makes of it. On every kind of runtime.
 
 mod common;
 

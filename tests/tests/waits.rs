@@ -1,4 +1,5 @@
-//! Waits: one shot, the level, canceling, order and overlap, and what a shutdown makes of them. On every kind of runtime.
+//! Waits: one shot, the level, canceling, order and overlap, and what a shutdown makes of them. On every kind of
+//! runtime.
 
 mod common;
 

@@ -9,11 +9,11 @@
 //!    drops such a delivery and tells the handler `Canceled`, after everything else; or the irq cannot be armed again,
 //!    and the handler is told why.
 //!
-//! A binding counts as one accepted callback: taken back when it is unbound, canceled at shutdown. Deliveries are counted
-//! nowhere, as the wakes of a future are not.
+//! A binding counts as one accepted callback: taken back when it is unbound, canceled at shutdown. Deliveries are
+//! counted nowhere, as the wakes of a future are not.
 //!
-//! A panic of the handler is reported like any other; the handler stays bound, if the policy leaves it its dispatcher, and
-//! the trigger counts as acknowledged only if it was.
+//! A panic of the handler is reported like any other; the handler stays bound, if the policy leaves it its dispatcher,
+//! and the trigger counts as acknowledged only if it was.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -330,8 +330,8 @@ impl IrqHandle {
         }
     }
 
-    /// Ends the binding: no call of the handler begins any more, whatever was triggered and whoever has taken the event;
-    /// it is not told of a shutdown either. The handler belongs to the caller.
+    /// Ends the binding: no call of the handler begins any more, whatever was triggered and whoever has taken the
+    /// event; it is not told of a shutdown either. The handler belongs to the caller.
     ///
     /// A call that is under way on another thread is not waited for; [`Unbound::is_running`] tells. On the callbacks of
     /// the synchronized dispatcher itself there is none, except the handler's own.

@@ -16,11 +16,11 @@ use crate::sys::Interest;
 use crate::sys::event_count::EventCount;
 use crate::sys::sim;
 
-/// An interrupt: a source that can be triggered again and again, and that one handler at a time is bound to. Clones name
-/// the same irq.
+/// An interrupt: a source that can be triggered again and again, and that one handler at a time is bound to. Clones
+/// name the same irq.
 ///
-/// It can also be waited for once, by [`begin_wait`](DispatcherHandle::begin_wait), while nobody is bound; that leaves its
-/// count as it is.
+/// It can also be waited for once, by [`begin_wait`](DispatcherHandle::begin_wait), while nobody is bound; that leaves
+/// its count as it is.
 ///
 /// # Examples
 /// ```

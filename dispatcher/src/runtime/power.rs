@@ -5,8 +5,8 @@
 //!                          └────────────────────resume──────────────────────────────────────────▲
 //! ```
 //!
-//! It stands under a lock of its own, which is taken last: below that of the driver, and below that of a dispatcher, whose
-//! events ask it. It calls nobody; what is to be called is a [`Job`], for which the caller schedules a turn.
+//! It stands under a lock of its own, which is taken last: below that of the driver, and below that of a dispatcher,
+//! whose events ask it. It calls nobody; what is to be called is a [`Job`], for which the caller schedules a turn.
 
 use std::collections::VecDeque;
 
@@ -152,8 +152,8 @@ impl Power {
         if is_requested || self.requester.is_none() { CallDue::No } else { self.push(Job::Request) }
     }
 
-    /// Replaces the requester; the old one comes back, to be dropped without the lock. The new one, if the driver has shut
-    /// down.
+    /// Replaces the requester; the old one comes back, to be dropped without the lock. The new one, if the driver has
+    /// shut down.
     pub(crate) fn set_requester(&mut self, requester: Option<Requester>) -> (Option<Requester>, CallDue) {
         if self.is_closed {
             return (requester, CallDue::No);

@@ -131,7 +131,8 @@ fn shuttle_an_irq_ends_once_and_is_not_called_afterwards() {
     });
 }
 
-/// A trigger, a suspend with its resume, and an unbinding: no call while suspended, none after the end, and the irq ends once.
+/// A trigger, a suspend with its resume, and an unbinding: no call while suspended, none after the end, and the irq
+/// ends once.
 #[test]
 fn shuttle_an_irq_that_is_parked_is_delivered_after_the_resume_or_unbound() {
     explore(|| {

@@ -21,8 +21,8 @@ fn suspend(driver: &Driver, told: &Told) {
     driver.suspend(move |outcome| told.lock().push(outcome)).expect("one at a time, before the shutdown");
 }
 
-/// A post, a suspend with its resume, and a shutdown: the task ends once, and the completer is told once, before the end of
-/// the driver.
+/// A post, a suspend with its resume, and a shutdown: the task ends once, and the completer is told once, before the
+/// end of the driver.
 #[test]
 fn shuttle_a_post_a_suspend_a_resume_and_a_shutdown_end_everything_once() {
     explore(|| {

@@ -1,17 +1,19 @@
 //! Suspend and resume: how a driver stands still without losing anything.
 //!
-//! 1. *Suspend* (any thread): the driver counts as suspended, then each of its dispatchers *parks*, one after the other,
-//!    under its own lock: what is ready moves to a list aside, in its order; timers of regular delayed tasks are disarmed;
-//!    what the reactor takes from now on, and what is posted, is parked behind it. What was posted through
+//! 1. *Suspend* (any thread): the driver counts as suspended, then each of its dispatchers *parks*, one after the
+//!    other, under its own lock: what is ready moves to a list aside, in its order; timers of regular delayed tasks are
+//!    disarmed; what the reactor takes from now on, and what is posted, is parked behind it. What was posted through
 //!    [`always_on`](DispatcherHandle::always_on) stays and runs. Dispatchers that are made from now on start parked.
-//! 2. *Complete*: when no regular callback executes any more on any of them, the completer is told, in a turn of its own.
-//!    Nothing begins meanwhile, so this waits for at most one callback a thread. Work on lanes is not waited for.
-//! 3. *Wake*: an event of a wake vector is parked like the others, in a list of its own, and the resume requester is called.
-//! 4. *Resume* (any thread): what wake vectors told comes to the front of the queue, what was parked to its end, then delayed
-//!    tasks whose time has come, by deadline; other timers are armed again. A suspend that was not complete ends `Canceled`.
+//! 2. *Complete*: when no regular callback executes any more on any of them, the completer is told, in a turn of its
+//!    own. Nothing begins meanwhile, so this waits for at most one callback a thread. Work on lanes is not waited for.
+//! 3. *Wake*: an event of a wake vector is parked like the others, in a list of its own, and the resume requester is
+//!    called.
+//! 4. *Resume* (any thread): what wake vectors told comes to the front of the queue, what was parked to its end, then
+//!    delayed tasks whose time has come, by deadline; other timers are armed again. A suspend that was not complete
+//!    ends `Canceled`.
 //!
-//! The shutdown of a dispatcher ends its parking: everything is told `Canceled` as ever. So the shutdown of a suspended driver
-//! completes. The driver's observer waits for the completer and for a requester that is being called.
+//! The shutdown of a dispatcher ends its parking: everything is told `Canceled` as ever. So the shutdown of a suspended
+//! driver completes. The driver's observer waits for the completer and for a requester that is being called.
 //!
 //! Suspends and resumes of one driver take turns under its `transition` lock, under which nobody's code is called.
 
@@ -207,8 +209,8 @@ impl DispatcherInner {
         }
     }
 
-    /// A callback has returned. If the driver's suspend waits for it, the driver is told so, for which the lock is let go
-    /// for a moment; this thread still counts as inside.
+    /// A callback has returned. If the driver's suspend waits for it, the driver is told so, for which the lock is let
+    /// go for a moment; this thread still counts as inside.
     pub(crate) fn exit<'a>(&'a self, mut core: MutexGuard<'a, Core>, active: ActiveId) -> MutexGuard<'a, Core> {
         core.exit(active);
         if !core.parking.is_waited_for || core.executes_regular() {
@@ -283,9 +285,9 @@ impl Runnable for CallTurn {
 }
 
 impl Driver {
-    /// Suspends the driver: its regular callbacks are parked until [`resume`](Driver::resume), and `completer` is called
-    /// when none executes any more. What comes in meanwhile is accepted and parked behind them. What was posted through
-    /// [`always_on`](crate::DispatcherHandle::always_on) runs as ever, and so does what a shutdown cancels.
+    /// Suspends the driver: its regular callbacks are parked until [`resume`](Driver::resume), and `completer` is
+    /// called when none executes any more. What comes in meanwhile is accepted and parked behind them. What was posted
+    /// through [`always_on`](crate::DispatcherHandle::always_on) runs as ever, and so does what a shutdown cancels.
     ///
     /// `completer` is called once, inside of the driver, on a thread of the default role's pool: with `Ok` when all is
     /// quiet, with `Err(Canceled)` when the driver was resumed first. Work on lanes is not waited for.
@@ -295,8 +297,8 @@ impl Driver {
     /// [`Status::BadState`] when it shuts down or has shut down.
     ///
     /// # Thread requirements
-    /// Any thread, its own callbacks included. Never calls `completer` before it returns; a callback that suspends its own
-    /// driver is one of those that are waited for.
+    /// Any thread, its own callbacks included. Never calls `completer` before it returns; a callback that suspends its
+    /// own driver is one of those that are waited for.
     ///
     /// # Examples
     /// ```
@@ -327,8 +329,8 @@ impl Driver {
         suspended.map_err(|(completer, status)| SuspendError { completer, status })
     }
 
-    /// Resumes the driver: what wake vectors told runs first, then what was parked, in its order, then delayed tasks whose
-    /// time has come. False, and nothing happens, if it is not suspended.
+    /// Resumes the driver: what wake vectors told runs first, then what was parked, in its order, then delayed tasks
+    /// whose time has come. False, and nothing happens, if it is not suspended.
     ///
     /// # Thread requirements
     /// Any thread, its own callbacks included.
@@ -345,8 +347,8 @@ impl Driver {
     /// before; at once, if that has happened already. It usually asks somebody who knows, or calls
     /// [`resume`](Driver::resume). Events that come together may be told by one call.
     ///
-    /// It is called inside of the driver, on a thread of the default role's pool, and kept until the driver has shut down.
-    /// It is given the driver, so that it need not hold it.
+    /// It is called inside of the driver, on a thread of the default role's pool, and kept until the driver has shut
+    /// down. It is given the driver, so that it need not hold it.
     ///
     /// # Thread requirements
     /// Any thread. Never calls `requester` before it returns.

@@ -57,14 +57,14 @@ impl fmt::Debug for WakeSource {
 
 impl Driver {
     /// Makes a source a wake vector: when it becomes ready for `interest` while the driver is suspended, the resume
-    /// requester is called, and its callback is the first to run after the resume. That goes for waits and irqs on it that
-    /// are there already, and for later ones. Registrations of a source add up.
+    /// requester is called, and its callback is the first to run after the resume. That goes for waits and irqs on it
+    /// that are there already, and for later ones. Registrations of a source add up.
     ///
     /// Waits through the always-on view run at once and request nothing; channel reads cannot be wake vectors.
     ///
     /// # Errors
-    /// [`WakeVectorError`]: [`Status::BadState`] while the driver is suspended; [`Status::InvalidArgs`] when the source has
-    /// no identity, for which [`WakeSource`] is the way.
+    /// [`WakeVectorError`]: [`Status::BadState`] while the driver is suspended; [`Status::InvalidArgs`] when the source
+    /// has no identity, for which [`WakeSource`] is the way.
     ///
     /// # Thread requirements
     /// Any thread.
@@ -80,12 +80,12 @@ impl Driver {
         Ok(WakeVector { driver: Arc::downgrade(self.inner()), identity, interest, is_kept: false })
     }
 
-    /// Takes `interest` away from a wake vector, which goes with the last one. What it has told already keeps its place.
-    /// Also while the driver is suspended.
+    /// Takes `interest` away from a wake vector, which goes with the last one. What it has told already keeps its
+    /// place. Also while the driver is suspended.
     ///
     /// # Errors
-    /// [`WakeVectorError`]: [`Status::NotFound`] when the source is no wake vector; [`Status::InvalidArgs`] when it has no
-    /// identity.
+    /// [`WakeVectorError`]: [`Status::NotFound`] when the source is no wake vector; [`Status::InvalidArgs`] when it has
+    /// no identity.
     ///
     /// # Thread requirements
     /// Any thread.
