@@ -16,8 +16,9 @@
 //! | `limits`, `error` | how much may wait; what comes back |
 //!
 //! # Locks
-//! A pair has one lock. Under it a dispatcher's lock may be taken, to accept a read or to take one back, never the other
-//! way round; completing a read, waking a future, and everything else that may run user code happens with no lock held.
+//! A pair has one lock, and so has a token. Under it a dispatcher's lock may be taken, to accept a registration or to
+//! take one back, never the other way round; completing one, waking a future, and everything else that may run user code
+//! happens with no lock held.
 
 #[cfg(not(loom))]
 mod arena;
