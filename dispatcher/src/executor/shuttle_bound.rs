@@ -1,10 +1,10 @@
-//! Model checks of values that are bound to a dispatcher, on the real pool: calls, the drop of the owner and a shutdown in
-//! every order. What is real and what is not is said in `runtime/shuttle_dispatcher.rs`.
+//! Model checks of values and scopes that are bound to a dispatcher, on the real pool: calls, the drop of the owner and a
+//! shutdown in every order. What is real and what is not is said in `runtime/shuttle_dispatcher.rs`.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::DispatcherBound;
+use super::{DispatcherBound, TaskScope};
 use crate::runtime::{Dispatcher, DispatcherBuilder, Runtime, RuntimeBuilder, current};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, thread};
@@ -147,5 +147,42 @@ fn shuttle_a_bound_local_value_is_dropped_once_on_its_thread() {
         let bound = DispatcherBound::new_local(&dispatcher, make).expect("it runs");
         let accepted = race(&dispatcher, &seen, bound);
         conclude(&runtime, &seen, accepted);
+    });
+}
+
+/// A task of a scope runs on the pool while the scope is dropped and the dispatcher shuts down: it is called or dropped,
+/// once, and its entry goes.
+#[test]
+fn shuttle_the_end_of_a_scope_that_races_with_its_task_and_a_shutdown_has_one_winner() {
+    explore(|| {
+        let (runtime, dispatcher, seen) = set_up(false);
+        let scope = TaskScope::new(&dispatcher);
+        let (counted, called) = (Counted(Arc::clone(&seen)), Arc::clone(&seen));
+        let task = move || {
+            let _counted = counted;
+            called.called.fetch_add(1, Ordering::AcqRel);
+        };
+        scope.post(task).expect("it runs");
+        let (held, polled) = (Counted(Arc::clone(&seen)), Arc::clone(&seen));
+        let future = async move {
+            let _held = held;
+            polled.made.fetch_add(1, Ordering::AcqRel);
+        };
+        // Spawned before or refused after the shutdown has begun; dropped in any case.
+        let shutting = dispatcher.handle();
+        let stopper = thread::spawn("stopper", move || shutting.shutdown_async()).expect("a thread");
+        let spawned = scope.spawn(future).is_ok();
+        let ender = thread::spawn("ender", move || drop(scope)).expect("a thread");
+        stopper.join().expect("it ends");
+        ender.join().expect("it ends");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        let counters = runtime.counters();
+        assert!(counters.add_up() && counters.pending == 0, "{counters:?}");
+        assert_eq!(counters.accepted, 1 + u64::from(spawned));
+        let count = |which: &AtomicUsize| which.load(Ordering::Acquire);
+        assert_eq!(count(&seen.calls_dropped), 2, "each is dropped once");
+        let ran = count(&seen.called) + count(&seen.made);
+        assert_eq!(ran as u64, counters.ran, "what ran, ran to its end");
+        assert_eq!(count(&seen.observed), 1);
     });
 }

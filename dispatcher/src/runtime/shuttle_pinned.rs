@@ -4,9 +4,12 @@
 //! A wake-up that is lost shows as a deadlock; a turn on another thread as a second name in `threads`.
 
 use std::collections::HashSet;
+use std::task::{Poll, Waker};
 
 use super::shuttle_dispatcher::{Seen, conclude, explore};
-use super::{Dispatcher, DispatcherBuilder, Driver, Runtime, RuntimeBuilder};
+use super::{Dispatcher, DispatcherBuilder, Driver, Runtime, RuntimeBuilder, current};
+use crate::executor::JoinHandle;
+use crate::status::Canceled;
 use crate::sync::{Arc, Mutex, thread};
 
 /// The threads of the model that something ran on.
@@ -89,5 +92,54 @@ fn shuttle_what_may_block_is_never_forgotten_by_a_host_that_came_upon_it() {
         assert_eq!(blockers.0.lock().len(), 1);
         runtime.shutdown(std::time::Duration::MAX).expect("the runtime shuts down");
         assert_eq!(runtime.counters().pending, 0);
+    });
+}
+
+/// A local future is woken from outside, canceled from outside, and shut down: polled and dropped on its thread alone.
+#[test]
+fn shuttle_a_local_future_that_is_woken_canceled_and_shut_down_stays_on_its_thread() {
+    struct Held(Arc<Seen>, Threads, #[expect(dead_code, reason = "it makes the future local")] std::rc::Rc<()>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.1.note();
+            self.0.visit("dropped", Err(Canceled));
+        }
+    }
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen, on) = set_up(2);
+        let (waker, handles) = (Arc::new(Mutex::new(None::<Waker>)), Arc::new(Mutex::new(None)));
+        let (shared, handing, spawning, noting) =
+            (Arc::clone(&waker), Arc::clone(&handles), Arc::clone(&seen), on.clone());
+        let spawn = move |outcome: Result<(), Canceled>| {
+            if outcome.is_err() {
+                return;
+            }
+            let held = Held(spawning, noting.clone(), std::rc::Rc::new(()));
+            let future = std::future::poll_fn(move |cx| {
+                let _held = &held;
+                noting.note();
+                *shared.lock() = Some(cx.waker().clone());
+                Poll::<()>::Pending
+            });
+            // Refused when the shutdown has begun meanwhile; then it is dropped right here.
+            if let Ok(join) = current().expect("on its dispatcher").spawn_local(future) {
+                *handing.lock() = Some(join);
+            }
+        };
+        dispatcher.post_task(spawn).expect("it runs");
+        let waking = thread::spawn("waking", move || {
+            for _ in 0..2 {
+                let waker = waker.lock().clone();
+                waker.into_iter().for_each(Waker::wake);
+                thread::yield_now();
+            }
+            let join: Option<JoinHandle<()>> = handles.lock().take();
+            join.into_iter().for_each(JoinHandle::cancel);
+        })
+        .expect("a thread");
+        dispatcher.shutdown_async();
+        waking.join().expect("it ends");
+        conclude(&runtime, &seen, &[]);
+        assert_eq!(on.0.lock().len(), 1, "one thread");
     });
 }
