@@ -570,6 +570,34 @@ fn reading_stops_and_begins_again_and_two_readers_are_refused() {
 }
 
 #[test]
+fn a_reader_that_stops_itself_is_dropped_when_it_has_returned() {
+    struct SaysSo(Connection);
+    impl Drop for SaysSo {
+        fn drop(&mut self) {
+            self.0.write("dropped").unwrap();
+        }
+    }
+    let summary = serve(
+        loops(1),
+        ListenOptions::new(),
+        |_, connection| {
+            let captured = SaysSo(connection.clone());
+            let reading = connection.read(move |_, connection, _| {
+                assert!(connection.stop_reading() && !connection.is_reading());
+                captured.0.write("stopped and ").unwrap();
+            });
+            reading.unwrap();
+        },
+        |address| {
+            let mut stream = dial(address);
+            stream.write_all(b"a").unwrap();
+            assert_eq!(read_to_end(&stream), b"stopped and dropped");
+        },
+    );
+    assert_eq!(summary.panics(), 0);
+}
+
+#[test]
 fn a_callback_that_panics_closes_its_connection_and_no_other() {
     let summary = serve(
         loops(1),

@@ -21,6 +21,7 @@ use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::net::address::Address;
 use crate::event_loop::net::error::NetError;
 use crate::event_loop::net::listener::Place;
+use crate::event_loop::net::read_half::ReadHalf;
 use crate::event_loop::net::reading::ReadFn;
 use crate::event_loop::net::table::{Member, Stage};
 use crate::event_loop::net::write_queue::WriteQueue;
@@ -135,10 +136,7 @@ pub(super) struct Inner {
     pub(super) socket: RefCell<Option<Socket>>,
     local: Address,
     peer: Address,
-    /// Absent while it is being called.
-    pub(super) reader: RefCell<Option<ReadFn>>,
-    /// There as long as a read is registered.
-    pub(super) read_wait: RefCell<Option<Wait>>,
+    pub(super) reading: ReadHalf<ReadFn>,
     pub(super) queue: RefCell<WriteQueue<SentFn>>,
     /// There as long as something is to be sent.
     pub(super) write_wait: RefCell<Option<Wait>>,
@@ -169,8 +167,7 @@ impl Connection {
             socket: RefCell::new(Some(socket)),
             local,
             peer,
-            reader: RefCell::new(None),
-            read_wait: RefCell::new(None),
+            reading: ReadHalf::new(),
             queue: RefCell::new(WriteQueue::new(options.write_limit)),
             write_wait: RefCell::new(None),
             waiters: RefCell::new(Vec::new()),
@@ -278,7 +275,8 @@ impl Inner {
         }
         *self.ended.borrow_mut() = Some(error.clone());
         // First the waits, then the descriptor that they are on.
-        drop((self.read_wait.take(), self.write_wait.take(), self.idle.take()));
+        self.reading.end();
+        drop((self.write_wait.take(), self.idle.take()));
         drop(self.socket.take());
         if let Some(key) = self.key.take() {
             self.event_loop.leave_net(key);
@@ -293,7 +291,7 @@ impl Inner {
 
     fn tell_reader_and_waiters(self: &Rc<Self>, error: NetError) {
         let connection = Connection { inner: self.clone() };
-        if let Some(mut reader) = self.reader.take() {
+        if let Some(mut reader) = self.reading.lend() {
             let (connection, error) = (connection.clone(), error.clone());
             self.event_loop.defer("read", move |event_loop| reader(event_loop, &connection, Err(error)));
         }
@@ -309,7 +307,7 @@ impl Member for Inner {
         match stage {
             Stage::Begin => {}
             Stage::Cancel => {
-                drop(self.read_wait.take());
+                self.reading.end();
                 self.tell_reader_and_waiters(NetError::Canceled);
                 self.hold_loop_while_sending();
             }

@@ -31,6 +31,7 @@ mod connecting;
 mod connection;
 mod error;
 mod listener;
+mod read_half;
 mod reading;
 mod table;
 mod udp;

@@ -3,10 +3,8 @@
 use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::net::connection::{CloseOnPanic, Connection};
 use crate::event_loop::net::error::{NetError, NetRefused};
-use crate::event_loop::source::Interest;
-use crate::event_loop::summary::HolderKind;
 
-pub(super) type ReadFn = Box<dyn FnMut(&EventLoop, &Connection, Result<&[u8], NetError>)>;
+pub(super) type ReadFn = dyn FnMut(&EventLoop, &Connection, Result<&[u8], NetError>);
 
 impl Connection {
     /// Calls `callback` each time that bytes arrive, until the end, an error, or [`Connection::stop_reading`]. The last
@@ -36,60 +34,39 @@ impl Connection {
     where
         F: FnMut(&EventLoop, &Connection, Result<&[u8], NetError>) + 'static,
     {
-        let inner = &self.inner;
-        if let Err(error) = inner.check_open() {
-            return Err(NetRefused::new(error, callback));
-        }
-        if inner.read_wait.borrow().is_some() {
-            return Err(NetRefused::new(NetError::AlreadyReading, callback));
-        }
-        if inner.event_loop.net_is_canceled() {
-            return Err(NetRefused::new(NetError::Canceled, callback));
-        }
-        let connection = self.clone();
-        let waited = match &*inner.socket.borrow() {
-            Some(socket) => inner.event_loop.wait_of(
-                (HolderKind::Socket, inner.created),
-                socket,
-                Interest::READABLE,
-                move |event_loop, _| connection.on_readable(event_loop),
-            ),
-            None => return Err(NetRefused::new(NetError::Closed, callback)),
-        };
-        match waited {
-            Ok(wait) => {
-                *inner.read_wait.borrow_mut() = Some(wait);
-                *inner.reader.borrow_mut() = Some(Box::new(callback));
+        let (inner, connection) = (&self.inner, self.clone());
+        let on_readable = move |event_loop: &EventLoop| connection.on_readable(event_loop);
+        let begin = |()| inner.reading.begin(&inner.event_loop, inner.created, &inner.socket, on_readable);
+        match inner.check_open().and_then(begin) {
+            Ok(()) => {
+                inner.reading.keep(Box::new(callback));
                 Ok(())
             }
-            Err(refused) => Err(NetRefused::new(refused.reason(), callback)),
+            Err(error) => Err(NetRefused::new(error, callback)),
         }
     }
 
     /// Takes back the read; its callback is not called any more and is dropped. What arrives from now on stays in the
     /// kernel, which slows the other side down. Answers whether there was one.
     pub fn stop_reading(&self) -> bool {
-        let (wait, reader) = (self.inner.read_wait.take(), self.inner.reader.take());
-        wait.is_some() || reader.is_some()
+        self.inner.reading.stop()
     }
 
     /// Whether a read is registered.
     pub fn is_reading(&self) -> bool {
-        self.inner.read_wait.borrow().is_some()
+        self.inner.reading.is_active()
     }
 
     fn on_readable(&self, event_loop: &EventLoop) {
         let inner = &self.inner;
-        let Some(reader) = inner.reader.take() else { return };
+        let Some(reader) = inner.reading.lend() else { return };
         let mut buffer = event_loop.take_read_buffer();
         let received = match &*inner.socket.borrow() {
             Some(socket) => socket.receive(&mut buffer),
             None => return,
         };
         match received {
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                *inner.reader.borrow_mut() = Some(reader);
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => inner.reading.keep(reader),
             Err(error) => {
                 let error = NetError::from(error);
                 // Those who wait for anything else are told later, the reader now: this is its own call.
@@ -97,7 +74,7 @@ impl Connection {
                 self.call_reader(event_loop, reader, Err(error));
             }
             Ok(0) => {
-                drop(inner.read_wait.take());
+                inner.reading.end();
                 self.call_reader(event_loop, reader, Err(NetError::End));
             }
             Ok(count) => {
@@ -108,17 +85,10 @@ impl Connection {
         event_loop.put_read_buffer_back(buffer);
     }
 
-    fn call_reader(&self, event_loop: &EventLoop, mut reader: ReadFn, received: Result<&[u8], NetError>) {
+    fn call_reader(&self, event_loop: &EventLoop, mut reader: Box<ReadFn>, received: Result<&[u8], NetError>) {
         let guard = CloseOnPanic(self);
         reader(event_loop, self, received);
         drop(guard);
-        let mut place = self.inner.reader.borrow_mut();
-        // Absent: the read is over, or was stopped. Filled: the callback has stopped it and registered another.
-        if self.inner.read_wait.borrow().is_some() && place.is_none() {
-            *place = Some(reader);
-        } else {
-            drop(place);
-            drop(reader);
-        }
+        self.inner.reading.put_back(reader);
     }
 }

@@ -10,6 +10,7 @@ use std::rc::{Rc, Weak};
 
 use crate::event_loop::event_loop::EventLoop;
 use crate::event_loop::net::error::{NetError, NetRefused};
+use crate::event_loop::net::read_half::ReadHalf;
 use crate::event_loop::net::table::{Member, Stage};
 use crate::event_loop::slots::Key;
 use crate::event_loop::source::Interest;
@@ -20,7 +21,7 @@ use crate::sys::socket::bind_udp;
 /// How many datagrams one look at the socket receives, or sends, at most.
 const AT_ONCE: usize = 32;
 
-type ReceiveFn = Box<dyn FnMut(&EventLoop, &Udp, Result<(&[u8], SocketAddr), NetError>)>;
+type ReceiveFn = dyn FnMut(&EventLoop, &Udp, Result<(&[u8], SocketAddr), NetError>);
 type SentFn = Box<dyn FnOnce(&EventLoop, Result<(), NetError>)>;
 
 /// How a datagram socket begins.
@@ -69,8 +70,7 @@ struct Inner {
     socket: RefCell<Option<UdpSocket>>,
     address: SocketAddr,
     queue_limit: usize,
-    receiver: RefCell<Option<ReceiveFn>>,
-    read_wait: RefCell<Option<Wait>>,
+    receiving: ReadHalf<ReceiveFn>,
     queue: RefCell<VecDeque<Datagram>>,
     write_wait: RefCell<Option<Wait>>,
     ended: RefCell<Option<NetError>>,
@@ -146,8 +146,7 @@ impl EventLoop {
             socket: RefCell::new(Some(socket)),
             address,
             queue_limit: options.queue_limit,
-            receiver: RefCell::new(None),
-            read_wait: RefCell::new(None),
+            receiving: ReadHalf::new(),
             queue: RefCell::new(VecDeque::new()),
             write_wait: RefCell::new(None),
             ended: RefCell::new(None),
@@ -176,40 +175,21 @@ impl Udp {
     where
         F: FnMut(&EventLoop, &Udp, Result<(&[u8], SocketAddr), NetError>) + 'static,
     {
-        let inner = &self.inner;
-        if let Err(error) = inner.check_open() {
-            return Err(NetRefused::new(error, callback));
-        }
-        if inner.read_wait.borrow().is_some() {
-            return Err(NetRefused::new(NetError::AlreadyReading, callback));
-        }
-        if inner.event_loop.net_is_canceled() {
-            return Err(NetRefused::new(NetError::Canceled, callback));
-        }
-        let this = self.clone();
-        let waited = match &*inner.socket.borrow() {
-            Some(socket) => inner.event_loop.wait_of(
-                (HolderKind::Socket, inner.created),
-                socket,
-                Interest::READABLE,
-                move |event_loop, _| this.on_readable(event_loop),
-            ),
-            None => return Err(NetRefused::new(NetError::Closed, callback)),
-        };
-        match waited {
-            Ok(wait) => {
-                *inner.read_wait.borrow_mut() = Some(wait);
-                *inner.receiver.borrow_mut() = Some(Box::new(callback));
+        let (inner, socket) = (&self.inner, self.clone());
+        let on_readable = move |event_loop: &EventLoop| socket.on_readable(event_loop);
+        let begin = |()| inner.receiving.begin(&inner.event_loop, inner.created, &inner.socket, on_readable);
+        match inner.check_open().and_then(begin) {
+            Ok(()) => {
+                inner.receiving.keep(Box::new(callback));
                 Ok(())
             }
-            Err(refused) => Err(NetRefused::new(refused.reason(), callback)),
+            Err(error) => Err(NetRefused::new(error, callback)),
         }
     }
 
     /// Takes the receiver back, which is dropped. Answers whether there was one.
     pub fn stop_receiving(&self) -> bool {
-        let (wait, receiver) = (self.inner.read_wait.take(), self.inner.receiver.take());
-        wait.is_some() || receiver.is_some()
+        self.inner.receiving.stop()
     }
 
     /// Sends a datagram, after those that were sent before. It waits if the kernel has no room for it now.
@@ -287,7 +267,7 @@ impl Udp {
     fn on_readable(&self, event_loop: &EventLoop) {
         let inner = &self.inner;
         for _ in 0..AT_ONCE {
-            let Some(mut receiver) = inner.receiver.take() else { return };
+            let Some(mut receiver) = inner.receiving.lend() else { return };
             let mut buffer = event_loop.take_read_buffer();
             let received = match &*inner.socket.borrow() {
                 Some(socket) => socket.recv_from(&mut buffer),
@@ -301,7 +281,7 @@ impl Udp {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     event_loop.put_read_buffer_back(buffer);
-                    *inner.receiver.borrow_mut() = Some(receiver);
+                    inner.receiving.keep(receiver);
                     return;
                 }
                 // Said of a datagram that was sent before, to somebody who does not listen: no reason to stop.
@@ -313,13 +293,7 @@ impl Udp {
                 }
             }
             event_loop.put_read_buffer_back(buffer);
-            let mut place = inner.receiver.borrow_mut();
-            if inner.read_wait.borrow().is_some() && place.is_none() {
-                *place = Some(receiver);
-            } else {
-                drop(place);
-                drop(receiver);
-            }
+            inner.receiving.put_back(receiver);
         }
     }
 }
@@ -390,7 +364,8 @@ impl Inner {
             return;
         }
         *self.ended.borrow_mut() = Some(error.clone());
-        drop((self.read_wait.take(), self.write_wait.take()));
+        self.receiving.end();
+        drop(self.write_wait.take());
         drop(self.socket.take());
         if let Some(key) = self.key.take() {
             self.event_loop.leave_net(key);
@@ -403,7 +378,7 @@ impl Inner {
     }
 
     fn tell_receiver(self: &Rc<Self>, error: NetError) {
-        if let Some(mut receiver) = self.receiver.take() {
+        if let Some(mut receiver) = self.receiving.lend() {
             let socket = Udp { inner: self.clone() };
             self.event_loop.defer("receive", move |event_loop| receiver(event_loop, &socket, Err(error)));
         }
@@ -415,7 +390,7 @@ impl Member for Inner {
         match stage {
             Stage::Begin => {}
             Stage::Cancel => {
-                drop(self.read_wait.take());
+                self.receiving.end();
                 self.tell_receiver(NetError::Canceled);
                 if self.write_wait.borrow().is_some() {
                     // Armed anew, it holds the loop until all has been sent.
