@@ -168,7 +168,7 @@ impl RolePools {
         self.open().for_each(|pool| pool.close());
     }
 
-    /// The numbers of a role's threads; those that it would start with, all zero, if it has no pool.
+    /// The numbers of a role's threads; all zero but the limit if it has no pool.
     pub(crate) fn figures(&self, role: &str) -> ThreadFigures {
         match self.pool(role) {
             Some(pool) => pool.threads().figures(),

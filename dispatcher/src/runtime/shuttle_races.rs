@@ -70,6 +70,29 @@ fn shuttle_a_dispatcher_that_is_created_while_its_driver_shuts_down_is_refused_o
     });
 }
 
+/// A driver shuts down while the first dispatcher of a role, one that allows sync calls, is created for it: if it is refused,
+/// at whatever step, neither its pool nor its thread stays.
+#[test]
+fn shuttle_a_creation_that_is_refused_at_its_last_step_gives_everything_back() {
+    explore(|| {
+        let (runtime, driver, _dispatcher, seen) = set_up(1);
+        let creating = driver.clone();
+        let creator = thread::spawn("creator", move || {
+            let builder = DispatcherBuilder::new().scheduler_role("new").allow_sync_calls();
+            creating.new_dispatcher(builder).map(super::Dispatcher::release).is_ok()
+        })
+        .expect("a thread");
+        let observed = Arc::clone(&seen);
+        driver.shutdown(move || observed.observers.lock().push("driver")).expect("the first");
+        let is_created = creator.join().expect("it ends");
+        let figures = runtime.inner().role_pools(|pools| pools.figures("new"));
+        assert!(is_created || figures.running() == 0 && figures.reserved == 0, "{figures:?}");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        let figures = runtime.inner().role_pools(|pools| pools.figures("new"));
+        assert_eq!((figures.running(), figures.reserved), (0, 0));
+    });
+}
+
 /// Two threads shut a runtime down while a third drops a handle of it: each returns when all is over.
 #[test]
 fn shuttle_several_shutdowns_at_once_all_return_at_the_end() {
