@@ -248,6 +248,9 @@ fn in_dynamic_mode_no_thread_is_added_by_a_creation() {
         let blocking: Vec<_> = (0..5).map(|nth| make(world, &format!("blocking {nth}"), sync_calls())).collect();
         assert_eq!(of(world).sync_call_dispatchers(), 5);
         assert_eq!((of(world).thread_count(), of(world).added()), (world.threads(), 0));
+        // Room for one is kept, as there may be something that no base thread can run.
+        assert_eq!(of(world).set_thread_limit(world.threads()), Err(Status::OutOfRange));
+        of(world).set_thread_limit(world.threads() + 1).expect("one is enough");
         drop(blocking);
     });
 }

@@ -138,6 +138,7 @@ impl StallWatch {
             vacant_at: None,
             stalls: Stalls::default(),
             kept_out_since: None,
+            was_refused: false,
             idle: None,
         };
         thread::spawn(&self.name, move || watch.run())
@@ -178,6 +179,8 @@ struct Watch {
     stalls: Stalls,
     /// Since when something that was kept out of hosts waits, or since a thread was added for it.
     kept_out_since: Option<Instant>,
+    /// Whether the system has refused a thread since it gave one; that is told once.
+    was_refused: bool,
     idle: Option<IdleLook>,
 }
 
@@ -279,7 +282,7 @@ impl Watch {
     }
 
     /// Step 3.
-    fn add_for_stall(&self, pool: &Arc<Pool>, now: Instant) {
+    fn add_for_stall(&mut self, pool: &Arc<Pool>, now: Instant) {
         let all_are_stuck = pool.idle.all_are_active() && self.stalls.all_for(STALL, now);
         if !all_are_stuck {
             return;
@@ -289,7 +292,7 @@ impl Watch {
             pool.take_events();
         }
         if !pool.queue.is_empty() {
-            add_thread(pool);
+            self.add_thread(pool);
         }
     }
 
@@ -302,7 +305,7 @@ impl Watch {
         let since = *self.kept_out_since.get_or_insert(now);
         let nobody_may = pool.threads.figures().extra == 0 && pool.hosts.all_are_hosts();
         if nobody_may || now.duration_since(since) >= STALL {
-            add_thread(pool);
+            self.add_thread(pool);
             self.kept_out_since = Some(now);
         }
         true
@@ -327,10 +330,15 @@ impl Watch {
         self.idle = Some(IdleLook { due, sleeping: pool.idle.sleeping_threads() });
         due
     }
-}
 
-fn add_thread(pool: &Arc<Pool>) {
-    if let Err(error) = pool.threads.add_for_stall(pool) {
-        tracing::warn!(%error, "every thread of a pool is stuck, and the system gives no further one");
+    fn add_thread(&mut self, pool: &Arc<Pool>) {
+        match pool.threads.add_for_stall(pool) {
+            Ok(added) => self.was_refused &= !added,
+            Err(_) if self.was_refused => {}
+            Err(error) => {
+                self.was_refused = true;
+                tracing::warn!(%error, "every thread of a pool is stuck, and the system gives no further one");
+            }
+        }
     }
 }

@@ -112,10 +112,13 @@ impl Threads {
         self.counts.lock().figures
     }
 
-    /// Changes the limit. False: it would be below the threads that run, or above what a pool can have, and stays.
+    /// Changes the limit. False: it would be below the threads that run, or (in dynamic mode, where it may not run yet) the
+    /// one that the dispatchers that may block need, or above what a pool can have; then it stays.
     pub(crate) fn set_limit(&self, limit: usize) -> bool {
         let mut counts = self.counts.lock();
-        let is_possible = (counts.figures.running()..=MOST_THREADS).contains(&limit);
+        let figures = counts.figures;
+        let needed = figures.running().max(figures.base + usize::from(figures.reserved > 0));
+        let is_possible = (needed..=MOST_THREADS).contains(&limit);
         if is_possible {
             counts.figures.limit = limit;
         }

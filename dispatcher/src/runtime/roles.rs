@@ -60,8 +60,9 @@ impl Role {
     /// [`Status::NoResources`]; those that are there stay.
     ///
     /// # Errors
-    /// [`Status::OutOfRange`] for a limit below the threads that run or that the pool starts with, and above 65,000,
-    /// which is the most of any pool. The old limit holds then. (Fuchsia: R49.)
+    /// [`Status::OutOfRange`] for a limit below the threads that run or that the pool starts with, below one more than
+    /// those while a dispatcher allows sync calls, and above 65,000, which is the most of any pool. The old limit holds
+    /// then. (Fuchsia: R49.)
     pub fn set_thread_limit(&self, limit: usize) -> Result<(), Status> {
         self.runtime.role_pools(|pools| pools.set_thread_limit(&self.name, limit))
     }
