@@ -238,12 +238,15 @@ impl Batons {
 
     /// Lets the helpers end as soon as they have nothing to do.
     pub(crate) fn close(&self) {
-        let idle = {
+        let waiting = {
             let mut state = self.state.lock();
             state.closed = true;
-            std::mem::take(&mut state.idle)
+            let mut waiting = std::mem::take(&mut state.idle);
+            waiting.extend(state.patient.drain(..));
+            waiting.append(&mut state.outside);
+            waiting
         };
-        for baton in idle {
+        for baton in waiting {
             baton.passed.notify_one();
         }
     }
@@ -325,9 +328,11 @@ impl Baton {
     fn give_back(&self, state: &mut MutexGuard<'_, State>) {
         self.place(state).moves = false;
         self.batons.returned.notify_all();
-        while !self.place(state).moves {
+        while !self.place(state).moves && !state.closed {
             self.passed.wait(state);
         }
+        // Nobody turns the crank of a closed set any more: one that was outside until then goes on by itself.
+        self.place(state).moves = true;
     }
 
     /// Sleeps until it is woken, or until `deadline` by the clock of the pool. Only for the helper itself.
@@ -364,7 +369,8 @@ impl Baton {
 
     /// Whether what it waits for is not going to happen.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.place(&mut self.batons.state.lock()).given_up
+        let mut state = self.batons.state.lock();
+        state.closed || self.place(&mut state).given_up
     }
 
     fn pool(&self) -> Option<Arc<Pool>> {

@@ -428,7 +428,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done((runtime.run(Instant::ZERO), runtime.run_one_until(Instant::ZERO), runtime.reset_quit()));
         runtime.quit();
         done((runtime.reset_quit(), runtime.reset_quit()));
-        runtime.set_patience(Duration::from_secs(2));
+        runtime.set_patience(Duration::ZERO);
         done(runtime.block_on(async { 1 }));
         done(runtime.block_on(std::future::pending::<()>()));
         done(runtime.run_until_stalled(&mut std::future::ready(1)));
