@@ -38,6 +38,7 @@ pages! {
     internals_architecture: "internals/architecture.md",
     internals_names: "internals/names.md",
     internals_loop_rules: "internals/loop-rules.md",
+    internals_models: "internals/models.md",
     internals_runtime_rules: "internals/runtime-rules.md",
     internals_unsafe: "internals/unsafe.md",
     internals_decisions: "internals/decisions.md",

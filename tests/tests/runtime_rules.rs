@@ -4,7 +4,7 @@
 
 use fuchsine_tests::rules::marks::{Mark, marks};
 use fuchsine_tests::rules::table::{Row, rows};
-use fuchsine_tests::rules::{list, page};
+use fuchsine_tests::rules::{list, models, page};
 use fuchsine_tests::source::files;
 
 fn all() -> (Vec<Row>, Vec<Mark>, Vec<String>) {
@@ -49,5 +49,21 @@ fn the_page_says_what_the_tables_and_tests_say() {
     assert!(
         !IS_COMPARED || written == wanted,
         "run `cargo run -p fuchsine-tests --bin conformance -- --write`; the first line that differs:\n{differing:#?}"
+    );
+}
+
+#[test]
+fn the_page_of_the_models_says_what_the_models_say() {
+    let files = files();
+    let models = models::model_files(&files);
+    assert_eq!(models::missing(&models), Vec::<String>::new(), "named among the races, and not there");
+    let explored = models::explored(&files).unwrap_or_else(|error| panic!("{error}"));
+    let known = |name: &String| models.iter().any(|file| file.models.iter().any(|(model, _)| model == name));
+    assert!(explored.keys().all(known), "numbers of models that are not there: {:?}", explored.keys());
+    let written =
+        files.iter().find(|file| file.path == models::PATH).map(|file| file.text.as_str()).unwrap_or_default();
+    assert!(
+        !IS_COMPARED || written == models::text(&models, &explored),
+        "run `cargo run -p fuchsine-tests --bin conformance -- --models`"
     );
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! conformance --write    runs the marked tests; if all pass, writes the page
 //! conformance --check    runs the marked tests; fails if the page would change
+//! conformance --models   writes the page of the model checks
 //! ```
 //!
 //! What counts as run is what the test programs themselves say: each is built by Cargo, asked for its list of tests, and
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use fuchsine_tests::rules::marks::{Mark, marks};
-use fuchsine_tests::rules::{page, table};
+use fuchsine_tests::rules::{models, page, table};
 use fuchsine_tests::source::{files, root};
 
 type Failure = String;
@@ -24,8 +25,17 @@ fn main() -> ExitCode {
     let is_writing = match mode.as_deref() {
         Some("--write") => true,
         Some("--check") => false,
+        Some("--models") => {
+            return match write_models() {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => {
+                    eprintln!("{failure}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
         _ => {
-            eprintln!("usage: conformance --write | --check");
+            eprintln!("usage: conformance --write | --check | --models");
             return ExitCode::from(2);
         }
     };
@@ -39,6 +49,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn write_models() -> Result<(), Failure> {
+    let files = files();
+    let text = models::text(&models::model_files(&files), &models::explored(&files)?);
+    let path = root().join(models::PATH);
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn run(is_writing: bool) -> Result<String, Failure> {

@@ -6,5 +6,6 @@
 
 pub mod list;
 pub mod marks;
+pub mod models;
 pub mod page;
 pub mod table;
