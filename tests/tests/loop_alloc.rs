@@ -84,7 +84,9 @@ fn a_hundred_posts_share_an_allocation_and_a_small_closure_lies_inside_of_it() {
     assert_eq!(allocations_of_posts(100, move || move |_: &EventLoop| assert_eq!(four_words[3], 1)).0, 101);
 }
 
-/// Shows A4. What counts is all that a queued callback takes, with its part of the memory that many share.
+/// What counts is all that a queued callback takes, with its part of the memory that many share.
+///
+/// Shows A4.
 #[test]
 fn a_queued_callback_takes_41_bytes_and_one_with_four_words_32_more() {
     const POSTS: u64 = 100_000;
