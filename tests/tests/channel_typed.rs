@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::Log;
 use fuchsine_dispatcher::{
-    Channel, Client, Dispatcher, DispatcherBuilder, Handle, Incoming, Instant, Limits, Message, Protocol, ReceiveError,
-    Responder, Server, Status, current,
+    CallError, Channel, Client, Dispatcher, DispatcherBuilder, Handle, Incoming, Instant, Limits, Message, Protocol,
+    ReceiveError, Refused, Responder, Server, Status, Token, Txid, WriteError, current,
 };
 use fuchsine_tests::pools::{World, in_the_foreground, on_every_pool, on_pools};
 
@@ -288,6 +288,56 @@ fn a_service_ends_with_the_shutdown_of_its_dispatcher_and_its_open_calls_with_it
         let refused = Client::<Store>::pair().1.serve(&home, |_| {}).expect_err("it has shut down");
         assert_eq!(refused.status(), Status::Unavailable);
     });
+}
+
+/// Promise 7 within one callback: a service takes so many requests at once, then others have their turn.
+#[test]
+fn a_flood_of_requests_leaves_the_dispatcher_to_others_in_between() {
+    in_the_foreground(|world| {
+        let home = dispatcher(world, "store");
+        let (client, server) = Client::<Store>::pair();
+        for place in 0..40 {
+            client.send(Request::Get(place)).expect("sent");
+        }
+        let log = Log::new();
+        let entry = log.clone();
+        let served = server.serve(&home, move |incoming| {
+            entry.add(incoming.map_or_else(|status| status.to_string(), |_| "request".to_owned()));
+        });
+        served.map_err(Status::from).expect("it begins");
+        let entry = log.clone();
+        home.post_task(move |_| entry.add("task")).expect("it runs");
+        world.settle();
+        let lines = log.take();
+        assert_eq!((lines.len(), lines.iter().position(|line| line == "task")), (41, Some(16)));
+    });
+}
+
+#[test]
+fn what_is_public_can_be_sent_and_shared() {
+    fn both<T: Send + Sync + 'static>() {}
+    fn sent<T: Send + 'static>() {}
+    fn lent<T: Send + Sync>(_: T) {}
+    both::<(Client<Numbers>, Server<Numbers>, Responder<Numbers>, Token, Txid, ReceiveError)>();
+    both::<(Refused<()>, CallError<()>, WriteError<()>)>();
+    both::<Incoming<Numbers>>();
+    // Of what is only `Send`, nothing more is asked.
+    sent::<Incoming<OnlySend>>();
+    both::<(Client<OnlySend>, Server<OnlySend>, Responder<OnlySend>)>();
+    let (client, _server) = Client::<Numbers>::pair();
+    let (make, _) = counted();
+    lent(client.channel().writable(1));
+    lent(client.channel().call_async(Message::new(), Instant::INFINITE));
+    lent(client.call_async(make(), Instant::INFINITE));
+}
+
+/// Values that are sent and not shared.
+struct OnlySend;
+
+impl Protocol for OnlySend {
+    type Request = std::cell::Cell<u8>;
+    type Reply = std::cell::Cell<u8>;
+    type Event = std::cell::Cell<u8>;
 }
 
 #[test]
