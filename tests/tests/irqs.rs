@@ -482,6 +482,36 @@ fn an_irq_over_a_descriptor_is_delivered_as_long_as_it_is_readable() {
     });
 }
 
+/// What nobody else holds goes with the binding, on the dispatcher, before the observer.
+#[test]
+fn the_source_of_an_irq_is_let_go_with_its_binding() {
+    struct Source(std::os::unix::net::UnixStream, Log);
+    impl std::os::fd::AsFd for Source {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+    impl Drop for Source {
+        fn drop(&mut self) {
+            self.1.add(format!("source let go on a dispatcher: {}", current().is_some()));
+        }
+    }
+    on_pools(|world| {
+        let log = Log::new();
+        let observed = log.clone();
+        let builder = DispatcherBuilder::new().shutdown_observer(move || observed.add("observer"));
+        let on = dispatcher(&world.driver("driver"), builder);
+        let (near, _far) = std::os::unix::net::UnixStream::pair().expect("there are descriptors");
+        let told = log.clone();
+        let handler = move |outcome: Result<IrqEvent<'_>, Status>| told.add(format!("{:?}", outcome.err()));
+        on.bind_irq(&Irq::over(Source(near, log.clone())), handler).expect("the dispatcher runs");
+        assert!(log.is_empty(), "the binding holds it");
+        on.shutdown_async();
+        wait_for(world, &log, 3);
+        assert_eq!(log.take(), ["Some(Canceled)", "source let go on a dispatcher: true", "observer"]);
+    });
+}
+
 /// A panic is reported; with a policy that goes on, the irq stays bound, and is silent until somebody acknowledges.
 #[test]
 fn a_handler_that_panics_stays_bound() {

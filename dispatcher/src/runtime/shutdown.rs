@@ -65,9 +65,12 @@ impl DispatcherInner {
             return if again { Turn::Again } else { Turn::Done };
         }
         core.state.pending_is_over();
+        let irqs = std::mem::take(&mut core.irqs);
         let observer = core.observer.take();
         let active = core.enter_as(ActiveWhat::ShutdownObserver, Flavour::ALWAYS_ON, self);
         drop(core);
+        // What triggered them may be the caller's, and nobody else's.
+        self.guard_panic(|| drop(irqs));
         if let Some(observer) = observer {
             self.guard_panic(observer);
         }

@@ -227,7 +227,7 @@ impl DispatcherInner {
 impl DriverInner {
     /// Suspends; the completer comes back with the reason if that cannot be.
     pub(crate) fn suspend(self: &Arc<Self>, completer: Completer) -> Result<(), (Completer, Status)> {
-        let _transition = self.transition().lock();
+        let transition = self.transition().lock();
         let dispatchers = self.begin_suspend(completer)?;
         for dispatcher in &dispatchers {
             let due = dispatcher.suspend();
@@ -235,17 +235,22 @@ impl DriverInner {
         }
         let due = self.power().lock().one_is_quiet();
         self.schedule_call(due);
+        // Before the dispatchers, of which this may hold the last ones.
+        drop(transition);
+        drop(dispatchers);
         Ok(())
     }
 
     /// Resumes; false if it is not suspended.
     pub(crate) fn resume(self: &Arc<Self>) -> bool {
-        let _transition = self.transition().lock();
+        let transition = self.transition().lock();
         let Some((dispatchers, due)) = self.end_suspend() else { return false };
         for dispatcher in &dispatchers {
             dispatcher.resume();
         }
         self.schedule_call(due);
+        drop(transition);
+        drop(dispatchers);
         true
     }
 
