@@ -114,7 +114,7 @@ fn what_the_system_refuses_is_remembered_and_work_goes_on() {
     });
 }
 
-/// What is set while threads run is carried out by each before its next callback; the default role has its threads from
+/// What is set while threads run is carried out by each before its next turn; the default role has its threads from
 /// the start.
 #[test]
 fn a_change_reaches_threads_that_are_there() {
@@ -204,12 +204,14 @@ fn a_role_that_a_callback_of_another_one_starts_inherits_nothing() {
 fn may_go_back() -> bool {
     let runtime = RuntimeBuilder::new().threads(1).build().expect("the system has threads");
     let role = runtime.role("");
-    let dispatcher = runtime.new_driver("owner").new_dispatcher(of_role("")).expect("made");
+    // Two, so that the second look is a turn of its own.
+    let driver = runtime.new_driver("owner");
+    let (one, other) = (driver.new_dispatcher(of_role("")), driver.new_dispatcher(of_role("")));
     let (_, usual) = own();
     role.set_scheduling(Scheduling::Normal { nice: usual + 1 });
-    own_of(&dispatcher);
+    own_of(&one.expect("made"));
     role.set_scheduling(Scheduling::Normal { nice: usual });
-    let may = own_of(&dispatcher).1 == usual;
+    let may = own_of(&other.expect("made")).1 == usual;
     runtime.shutdown(HANG_LIMIT).expect("it shuts down");
     may
 }

@@ -1,9 +1,9 @@
 //! How the threads of a pool are scheduled by the operating system, and what it said.
 //!
 //! A thread can set its own scheduling only, so what is wanted stands here with a *generation*, and each thread compares
-//! that with the last one that it has carried out: when it starts, and whenever it gets up or looks for something to run.
-//! So it is carried out before the next thing that the thread runs. A refusal is noted and told in the log once; the thread
-//! works on as it is scheduled.
+//! that with the last one that it has carried out: when it starts, before each turn, and before it runs what it took in a
+//! poll. So what is posted after a wish runs as wished, unless it joins a turn that is under way. A refusal is noted and told
+//! in the log once; the thread works on as it is scheduled.
 
 use std::collections::BTreeMap;
 use std::io;

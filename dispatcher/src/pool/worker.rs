@@ -92,7 +92,6 @@ impl Worker {
     fn make_turns(&mut self) -> bool {
         let pool = Arc::clone(&self.seat.pool);
         self.seat.pulse.beat();
-        self.seat.carry_out_scheduling();
         for _ in 0..TURNS_PER_LOOK {
             self.turns = self.turns.wrapping_add(1);
             if self.turns.is_multiple_of(TURNS_PER_LOOK) {
@@ -105,6 +104,7 @@ impl Worker {
                 continue;
             }
             self.seat.pulse.beat();
+            self.seat.carry_out_scheduling();
             let turn = Arc::clone(&task).run_turn();
             if may_block {
                 pool.hosts.end_blocking(self.seat.index);
@@ -179,6 +179,7 @@ impl Seat {
         let left = batch.tell(lead);
         // Somebody may have parked because the lead was taken for a moment.
         self.pool.watch.arm(&self.pool);
+        self.carry_out_scheduling();
         left.run();
     }
 

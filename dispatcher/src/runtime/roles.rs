@@ -116,8 +116,9 @@ pub struct SchedulingReport {
 
 /// Scheduling by the operating system.
 impl Role {
-    /// Sets how the operating system schedules the threads of this role's pool: at their start those that come, before
-    /// the next callback that they run those that are there. (Workers of lanes are not concerned.)
+    /// Sets how the operating system schedules the threads of this role's pool: those that come at their start, those that
+    /// are there before their next turn, which is a batch of callbacks of one dispatcher. (Workers of lanes are not
+    /// concerned.)
     ///
     /// That is a wish. Where the system does not permit it, or knows no such thing, there is a warning in the log, the
     /// [report](Role::scheduling_report) says so, and everything works as before. Threads of roles for which nothing was
