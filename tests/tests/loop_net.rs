@@ -1,13 +1,13 @@
-//! The network on loops: goal is that connections, listeners and datagram sockets keep the rules of `event_loop::net`
-//! against real sockets. Method: a manager of loops in the background, and blocking sockets of the standard library
-//! at the other end, on the test's own thread.
+//! The network on loops: goal is that connections and listeners keep the rules of `event_loop::net` against real
+//! sockets; `loop_udp.rs` is about datagrams. Method: a manager of loops in the background, and blocking sockets of the
+//! standard library at the other end, on the test's own thread.
 
 mod loop_support;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
@@ -15,9 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fuchsine_dispatcher::Status;
-use fuchsine_dispatcher::event_loop::net::{
-    Address, Connection, ConnectionOptions, ListenOptions, NetError, Spread, UdpOptions,
-};
+use fuchsine_dispatcher::event_loop::net::{Address, Connection, ConnectionOptions, ListenOptions, NetError, Spread};
 use fuchsine_dispatcher::event_loop::{EventLoop, HolderKind, LoopManagerBuilder, RunSummary, tid};
 use loop_support::{HANG, Log, join, loops, run_one, shutdown};
 
@@ -127,7 +125,7 @@ fn a_full_queue_gives_the_bytes_back_and_tells_of_room() {
     let (told, result) = channel();
     let summary = serve(
         loops(1),
-        ListenOptions::new().connections(ConnectionOptions::new().write_limit(100_000)),
+        ListenOptions::new().connections(ConnectionOptions::new().write_limit(120_000)),
         move |_, connection| {
             let mut accepted = 0;
             let refused = loop {
@@ -137,13 +135,13 @@ fn a_full_queue_gives_the_bytes_back_and_tells_of_room() {
                 }
             };
             assert_eq!((refused.reason().status(), name(refused.reason())), (Status::ShouldWait, "Full".into()));
-            assert!(connection.queued() <= 100_000);
+            assert!(connection.queued() <= 120_000);
             let bytes = refused.into_inner();
             assert_eq!(bytes, vec![7; 60_000], "the bytes come back");
             let told = told.clone();
             let waiting = connection.writable(move |_, connection, room| {
                 room.unwrap();
-                assert!(connection.queued() <= 50_000);
+                assert!(connection.queued() <= 60_000, "room for half of it, which is what comes next");
                 connection.write(bytes).unwrap();
                 told.send(accepted + 60_000).unwrap();
             });
@@ -719,101 +717,4 @@ fn unix_sockets_work_alike_and_their_path_goes_with_the_listener() {
     join(running);
     assert!(!path.exists());
     assert_eq!(stream.read(&mut back).unwrap(), 0, "the connection was closed at the end of its loop");
-}
-
-#[test]
-fn datagrams_come_whole_with_their_sender_and_answers_go_back() {
-    let (told, heard) = channel();
-    let builder = loops(1).setup(0, move |event_loop| {
-        let socket = event_loop.udp("127.0.0.1:0".parse().unwrap(), UdpOptions::new()).unwrap();
-        told.send(socket.local_address()).unwrap();
-        let receiving = socket.receive(|event_loop, socket, received| {
-            let Ok((bytes, from)) = received else { return };
-            let (len, here) = (bytes.len(), event_loop.handle());
-            let sent = socket.send_to_then(vec![len as u8; len], from, move |_, outcome| {
-                outcome.unwrap();
-                assert!(here.is_current());
-            });
-            assert!(sent.is_ok());
-        });
-        receiving.unwrap();
-        assert!(socket.receive(|_, _, _| {}).is_err_and(|refused| refused.status() == Status::AlreadyBound));
-    });
-    let running = builder.build().unwrap().spawn().unwrap();
-    let server = heard.recv_timeout(HANG).unwrap();
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(HANG)).unwrap();
-    for len in [1, 100, 9] {
-        client.send_to(&vec![0; len], server).unwrap();
-        let mut back = [0; 200];
-        assert_eq!(client.recv_from(&mut back).unwrap(), (len, server));
-        assert_eq!(back[..len], vec![len as u8; len]);
-    }
-    running.handle().shutdown();
-    assert_eq!(join(running).panics(), 0);
-}
-
-#[test]
-fn a_receiver_is_told_of_close_and_of_shutdown_and_a_datagram_that_is_too_long_comes_back() {
-    let log = Log::new();
-    let entries = log.clone();
-    run_one(move |event_loop| {
-        let any = "127.0.0.1:0".parse().unwrap();
-        let (closed, kept) =
-            (event_loop.udp(any, UdpOptions::new()).unwrap(), event_loop.udp(any, UdpOptions::new()).unwrap());
-        for (what, socket) in [("closed", &closed), ("kept", &kept)] {
-            let entries = entries.clone();
-            let receiving = socket.receive(move |event_loop, _, received| {
-                entries.add(format!("{what}:{}", name(&received.unwrap_err())));
-                if what == "closed" {
-                    shutdown(event_loop);
-                }
-            });
-            receiving.unwrap();
-        }
-        let refused = kept.send_to(vec![0; 70_000], closed.local_address()).unwrap_err();
-        assert_eq!(refused.into_inner().len(), 70_000);
-        assert!(kept.is_open());
-        closed.close();
-        assert!(closed.send_to("x", any).is_err() && !closed.is_open());
-        let kept = RefCell::new(Some(kept));
-        event_loop.teardown(move |_| drop(kept.take())).unwrap();
-    });
-    assert_eq!(log.text(), "closed:Closed kept:Canceled");
-}
-
-#[test]
-fn sockets_of_several_loops_share_a_port() {
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let (told, heard) = channel();
-    let builder = loops(2).setup(0, move |event_loop| {
-        let open = |event_loop: &EventLoop, address| {
-            let socket = event_loop.udp(address, UdpOptions::new().shared()).unwrap();
-            let receiving = socket.receive(|_, socket, received| {
-                if let Ok((_, from)) = received {
-                    socket.send_to([tid().unwrap() as u8], from).unwrap();
-                }
-            });
-            receiving.unwrap();
-            socket.local_address()
-        };
-        let address = open(event_loop, any);
-        let other = event_loop.manager().unwrap().event_loop(1).unwrap();
-        other.async_run(move |event_loop| told.send(open(event_loop, address)).unwrap()).unwrap();
-    });
-    let running = builder.build().unwrap().spawn().unwrap();
-    let server = heard.recv_timeout(HANG).unwrap();
-    // The kernel spreads senders by their port: with so many, both loops see some.
-    let mut answered = [0; 2];
-    for _ in 0..64 {
-        let client = UdpSocket::bind(any).unwrap();
-        client.set_read_timeout(Some(HANG)).unwrap();
-        client.send_to(b"x", server).unwrap();
-        let mut who = [0];
-        client.recv(&mut who).unwrap();
-        answered[usize::from(who[0])] += 1;
-    }
-    assert!(answered[0] > 0 && answered[1] > 0, "{answered:?}");
-    running.handle().shutdown();
-    join(running);
 }
