@@ -199,9 +199,9 @@ impl Pool {
             && run_queue::current_index(self.id()).is_some_and(|thread| self.hosts.is_host(thread))
     }
 
-    /// Puts a runnable behind all others after its turn on this thread.
-    pub(super) fn schedule_again(self: &Arc<Self>, task: Task) {
-        match task.place() {
+    /// Puts a runnable behind all others after its turn on this thread, which it made at `place`.
+    pub(super) fn schedule_again(self: &Arc<Self>, task: Task, place: Place) {
+        match place {
             // It is the calling thread, which looks there before it sleeps.
             Place::On(host) if !self.is_driven_by_hand() => {
                 let _ = self.hosts.push_pinned(host, task);

@@ -98,7 +98,8 @@ impl Worker {
                 self.seat.look();
             }
             let Some(task) = self.seat.next(self.turns) else { return false };
-            let may_block = task.place() == Place::MayBlock;
+            let place = task.place();
+            let may_block = place == Place::MayBlock;
             if may_block && !pool.hosts.begin_blocking(self.seat.index) {
                 pool.keep_out(task);
                 continue;
@@ -110,7 +111,7 @@ impl Worker {
                 pool.hosts.end_blocking(self.seat.index);
             }
             if turn == Turn::Again {
-                pool.schedule_again(task);
+                pool.schedule_again(task, place);
             }
         }
         true
@@ -125,9 +126,10 @@ impl Seat {
 
     fn next(&self, turn: u32) -> Option<Task> {
         let (queue, hosts) = (&self.pool.queue, &self.pool.hosts);
-        let pop_own = || {
-            let pinned_first = turn.is_multiple_of(2).then(|| hosts.pop_pinned(self.index)).flatten();
-            pinned_first.or_else(|| queue.pop_own()).or_else(|| hosts.pop_pinned(self.index))
+        let pop_own = || match hosts.is_host(self.index) {
+            false => queue.pop_own(),
+            true if turn.is_multiple_of(2) => hosts.pop_pinned(self.index).or_else(|| queue.pop_own()),
+            true => queue.pop_own().or_else(|| hosts.pop_pinned(self.index)),
         };
         let own = if turn.is_multiple_of(INJECTOR_TICK) {
             hosts.steal_kept_out(self.index).or_else(|| queue.steal_injected()).or_else(pop_own)
