@@ -15,7 +15,7 @@ use common::{HANG, Log, add_up, pool_of, within};
 use fuchsine_dispatcher::testing::{ForegroundRuntime, set_default_dispatcher};
 use fuchsine_dispatcher::{
     Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Message, PendingDump, Reason, Runtime,
-    RuntimeBuilder, Status, current, current_driver, sleep,
+    RuntimeBuilder, Status, SynchronizationChecker, current, current_driver, sleep,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -348,6 +348,60 @@ fn the_default_dispatcher_makes_the_thread_no_pool_thread_and_is_in_no_call_stac
     assert_eq!(outside, [(Reason::OtherPool, 1)]);
     assert!(default.dump().running.is_empty(), "it is no callback either");
     set_default_dispatcher(None).expect("inside of nothing");
+}
+
+/// Checkers of what belongs to the default pass on the thread that turns the crank, at the end in destructors too; and only
+/// where nothing of the default can run beside it.
+///
+/// Shows R14, R120.
+#[test]
+fn the_thread_that_turns_the_crank_is_in_the_sequence_of_its_default_dispatcher() {
+    let runtime = ForegroundRuntime::new();
+    let builder = DispatcherBuilder::new().name("default").allow_sync_calls();
+    let default = runtime.new_driver("default").new_dispatcher(builder).expect("created");
+    let gate = dispatcher(&runtime, "gate");
+    let checker = SynchronizationChecker::new("a thing", &default).expect("synchronized");
+    assert!(!checker.is_in_place());
+    set_default_dispatcher(Some(&default)).expect("inside of nothing");
+    checker.check();
+    let id = default.sequence_id().expect("in its sequence");
+    let (home, inside) = (default.handle(), Log::new());
+    let (entry, token) = (inside.clone(), gate.stop_token());
+    default
+        .post_task(move |_| {
+            token.wait_timeout(HANG);
+            entry.add(format!("{:?}", home.check_sequence_id(id)));
+        })
+        .expect("accepted");
+    runtime.run_until_idle();
+    assert!(!checker.is_in_place(), "a callback of it sleeps half-way");
+    assert!(!gate.owner().enter(|| checker.is_in_place()), "inside of something the default is not asked");
+    gate.shutdown_async();
+    runtime.run_until_idle();
+    assert_eq!(inside.take(), ["Ok(())"], "the same sequence as in its callbacks");
+    checker.check();
+
+    // Once another thread has turned the crank, it may do so at any moment.
+    let other = thread::scope(|scope| {
+        let turning = scope.spawn(|| {
+            set_default_dispatcher(Some(&default)).expect("inside of nothing");
+            let before = checker.is_in_place();
+            runtime.run_until_idle();
+            (before, checker.is_in_place())
+        });
+        turning.join().expect("it turns")
+    });
+    assert_eq!((other, checker.is_in_place()), ((false, true), false));
+    runtime.shutdown().expect("it shuts down");
+    checker.check();
+
+    // On a runtime with threads a callback may run at any moment.
+    let pool = pool_of(1);
+    let elsewhere = dispatcher(&pool, "elsewhere");
+    set_default_dispatcher(Some(&elsewhere)).expect("inside of nothing");
+    assert_eq!(elsewhere.sequence_id().expect_err("not in a callback").status(), Status::InvalidArgs);
+    set_default_dispatcher(None).expect("inside of nothing");
+    pool.shutdown(HANG).expect("it shuts down");
 }
 
 /// A post is attributed to what is current.

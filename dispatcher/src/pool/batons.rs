@@ -104,6 +104,8 @@ struct State {
     /// How much had been done when the crank last waited for `outside` in vain.
     waited_at: Option<u64>,
     patience: Option<Duration>,
+    /// The thread that turned the crank last.
+    turner: Option<thread::ThreadId>,
     closed: bool,
 }
 
@@ -137,6 +139,16 @@ impl Batons {
     /// Changes how long the crank waits for a helper that does not give the baton back.
     pub(crate) fn set_patience(&self, patience: Duration) {
         self.state.lock().patience = Some(patience);
+    }
+
+    /// The calling thread turns the crank from here on.
+    pub(crate) fn note_turner(&self) {
+        self.state.lock().turner = Some(thread::current_id());
+    }
+
+    /// Whether the calling thread turned the crank last.
+    pub(crate) fn is_turner(&self) -> bool {
+        self.state.lock().turner == Some(thread::current_id())
     }
 
     /// Runs a job until it ends or waits; the answer is the helper that does it.

@@ -30,6 +30,7 @@ pub(crate) fn is_crank_here() -> bool {
 impl Pool {
     /// Notes that the calling thread turns this pool by hand.
     pub(crate) fn note_crank(self: &Arc<Self>) {
+        self.batons().note_turner();
         let _ = TURNED_HERE.try_with(|pools| {
             let mut pools = pools.borrow_mut();
             let is_known = pools.iter().any(|pool| std::ptr::eq(pool.as_ptr(), Arc::as_ptr(self)));
@@ -43,6 +44,11 @@ impl Pool {
     /// Counts the calling thread as one of the pool while `f` runs.
     pub(crate) fn as_current<R>(&self, f: impl FnOnce() -> R) -> R {
         run_queue::as_current(self.id(), f)
+    }
+
+    /// Whether this thread was the last to turn this pool by hand.
+    pub(crate) fn is_turned_here(&self) -> bool {
+        self.batons.0.is_turner()
     }
 
     /// The helpers for what may block.

@@ -223,13 +223,29 @@ pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
     with_stack(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
 }
 
-/// The dispatcher whose sequence this thread is in: the current one, or the one that observers stand in for.
+/// The dispatcher whose sequence this thread is in: the current one, the one that observers stand in for, or the default
+/// of the thread that turns the crank of a foreground runtime.
 pub(crate) fn current_sequence() -> Option<DispatcherId> {
     let stands_in = with_stack(|stack| match stack.borrow().last() {
         Some(Frame::Observers(_, first)) => *first,
         _ => None,
     });
-    stands_in.or_else(|| current_dispatcher().map(|dispatcher| dispatcher.id()))
+    stands_in.or_else(|| current_dispatcher().map(|dispatcher| dispatcher.id())).or_else(sequence_of_default)
+}
+
+#[cfg(not(feature = "testing"))]
+fn sequence_of_default() -> Option<DispatcherId> {
+    None
+}
+
+/// The default dispatcher's sequence, where nothing of it can run meanwhile: it waits for this thread to turn its crank,
+/// and no callback of it sleeps half-way.
+#[cfg(feature = "testing")]
+fn sequence_of_default() -> Option<DispatcherId> {
+    let dispatcher = default_dispatcher()?;
+    let stands_still =
+        dispatcher.owner().runtime().default_pool().is_turned_here() && dispatcher.lock().inside.callbacks == 0;
+    stands_still.then(|| dispatcher.id())
 }
 
 /// The innermost dispatcher, also if a driver was entered by hand since.

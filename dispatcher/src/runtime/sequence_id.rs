@@ -28,7 +28,8 @@ impl DispatcherHandle {
     ///
     /// # Thread requirements
     /// Its own callbacks. The observer of a driver's shutdown counts as one of the first dispatcher that the driver ever
-    /// had, unless that one was pinned to a thread. (Fuchsia: R104, R106.)
+    /// had, unless that one was pinned to a thread. (Fuchsia: R104, R106.) In a test, the thread that turns the crank of a
+    /// foreground runtime is in the sequence of its default dispatcher while it is inside of nothing.
     ///
     /// # Examples
     /// ```

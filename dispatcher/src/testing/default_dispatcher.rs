@@ -10,7 +10,9 @@ use crate::status::Status;
 /// [`current_driver`](crate::current_driver) with its owner, [`DispatcherBuilder::build`](crate::DispatcherBuilder::build)
 /// makes dispatchers for that driver, and futures that a test runs have a dispatcher for their timers. Nothing else
 /// changes: the thread counts as one of no pool, what it writes is delivered as from any outside thread, and nothing is
-/// held back for fear of re-entrancy.
+/// held back for fear of re-entrancy. On the thread that turns the crank of the default's foreground runtime, what belongs
+/// to the default may be used as in its callbacks: it is in [its sequence](DispatcherHandle::sequence_id), and
+/// [`SynchronizationChecker`](crate::SynchronizationChecker)s pass, also once it has shut down.
 ///
 /// The default keeps nothing alive: when all handles to it are gone, there is none. It may have shut down.
 ///
