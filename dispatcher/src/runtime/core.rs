@@ -171,6 +171,7 @@ impl Core {
     }
 
     /// Like [`enter`](Core::enter), for what is no callback.
+    #[inline]
     pub(crate) fn enter_as(&mut self, what: ActiveWhat, flavour: Flavour, dispatcher: &DispatcherInner) -> ActiveId {
         let thread = thread::current_id();
         let since = dispatcher.pool().coarse_now();
@@ -192,14 +193,22 @@ impl Core {
     }
 
     /// The callback of [`enter`](Core::enter) has returned.
+    #[inline]
     pub(crate) fn exit(&mut self, id: ActiveId) {
         // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
-        if let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) {
-            let Active { what, since, .. } = self.active.remove(at);
-            let ran_for = self.pool.coarse_now().duration_since(since);
-            if ran_for > self.longest.map_or(Duration::ZERO, |longest| longest.ran_for) {
-                self.longest = Some(Longest { what, ran_for });
-            }
+        let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) else { return };
+        let is_last = at + 1 == self.active.len();
+        // Most often there is no other, and nothing to move.
+        let ended = if is_last { self.active.pop() } else { Some(self.active.remove(at)) };
+        let Some(Active { what, since, .. }) = ended else { return };
+        let now = self.pool.coarse_now();
+        // By the coarse clock most take no time at all.
+        if now == since {
+            return;
+        }
+        let ran_for = now.duration_since(since);
+        if ran_for > self.longest.map_or(Duration::ZERO, |longest| longest.ran_for) {
+            self.longest = Some(Longest { what, ran_for });
         }
     }
 

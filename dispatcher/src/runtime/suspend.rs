@@ -211,9 +211,15 @@ impl DispatcherInner {
 
     /// A callback has returned. If the driver's suspend waits for it, the driver is told so, for which the lock is let
     /// go for a moment; this thread still counts as inside.
+    #[inline]
     pub(crate) fn exit<'a>(&'a self, mut core: MutexGuard<'a, Core>, active: ActiveId) -> MutexGuard<'a, Core> {
         core.exit(active);
-        if !core.parking.is_waited_for || core.executes_regular() {
+        if core.parking.is_waited_for { self.report_if_quiet(core) } else { core }
+    }
+
+    #[cold]
+    fn report_if_quiet<'a>(&'a self, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        if core.executes_regular() {
             return core;
         }
         core.parking.is_waited_for = false;
