@@ -94,6 +94,11 @@ impl Host {
         self.process.is_running()
     }
 
+    /// What it has written on standard error so far.
+    pub fn stderr_so_far(&self) -> String {
+        self.process.stderr_so_far()
+    }
+
     /// Sends the host a signal.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {

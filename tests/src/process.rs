@@ -8,9 +8,12 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, ErrorKind, Read},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -32,7 +35,10 @@ pub struct Process {
     lines: Receiver<String>,
     /// Lines already taken from `lines`.
     stdout: Vec<String>,
-    stderr: Option<JoinHandle<String>>,
+    /// What was read of stderr so far.
+    written: Arc<Mutex<Vec<u8>>>,
+    /// What reads it; it ends with the stream.
+    stderr: Option<JoinHandle<()>>,
 }
 
 /// What a process left behind when it ended.
@@ -91,13 +97,20 @@ impl Process {
             }
         });
         let mut stream = child.stderr.take().expect("stderr was piped above");
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let writing = Arc::clone(&written);
         let stderr = thread::spawn(move || {
-            let mut bytes = Vec::new();
+            let mut bytes = [0; 4096];
             // A read error ends the text early; what there is of it is still worth showing.
-            let _ = stream.read_to_end(&mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
+            loop {
+                match stream.read(&mut bytes) {
+                    Ok(read @ 1..) => writing.lock().expect("nobody panics with it").extend(&bytes[..read]),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    _ => break,
+                }
+            }
         });
-        Self { name, child, lines, stdout: Vec::new(), stderr: Some(stderr) }
+        Self { name, child, lines, stdout: Vec::new(), written, stderr: Some(stderr) }
     }
 
     /// The process id.
@@ -136,6 +149,11 @@ impl Process {
         }
     }
 
+    /// What it has written on standard error so far.
+    pub fn stderr_so_far(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().expect("nobody panics with it")).into_owned()
+    }
+
     /// Whether the process is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -165,8 +183,11 @@ impl Process {
         while let Ok(line) = self.lines.recv() {
             self.stdout.push(line);
         }
-        let stderr = self.stderr.take().map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
-        (std::mem::take(&mut self.stdout), stderr)
+        if let Some(thread) = self.stderr.take() {
+            // It only reads.
+            let _ = thread.join();
+        }
+        (std::mem::take(&mut self.stdout), self.stderr_so_far())
     }
 
     #[track_caller]
