@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use fuchsine_dispatcher::testing::{ForegroundRuntime, refuse_threads_after, set_default_dispatcher};
 use fuchsine_dispatcher::{
-    Arena, Channel, DispatcherBuilder, Handle, Instant, Interest, Irq, Lane, Limits, Message, RuntimeBuilder,
-    Scheduling, Status, SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep, sleep_until,
-    timeout,
+    Arena, Channel, DispatcherBuilder, DumpLimits, Handle, Instant, Interest, Irq, Lane, Limits, Message,
+    RuntimeBuilder, Scheduling, Status, SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep,
+    sleep_until, timeout,
 };
 
 use super::things::Things;
@@ -163,6 +163,11 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done((d.state().as_str(), d.state().accepts(), format!("{d:?}")));
     }),
     silent("dump a dispatcher", |t| done((t.target.dump().to_string(), t.target.dump().is_busy()))),
+    silent("dump as JSON", |t| {
+        let dump = t.target.dump();
+        done((dump.to_json(), dump.requests(), dump.queued("no such queue"), t.driver.dump().to_json()));
+        done((t.runtime.dump().to_json(), t.runtime.dump_with(DumpLimits::default()).to_json()));
+    }),
     silent("dump a driver", |t| done(t.driver.dump().to_string())),
     silent("dump a runtime", |t| done((t.runtime.dump().to_string(), t.runtime.dump().stuck()))),
     silent("look at a driver", |t| {
