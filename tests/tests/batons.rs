@@ -5,9 +5,11 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -370,6 +372,36 @@ fn a_blocking_call_that_blocks_out_of_sight_is_left_to_itself() {
     assert!(told.try_recv().is_err());
     sender.send(7).expect("it reads");
     assert_eq!(within(&told, "what was read"), 7);
+}
+
+/// The future is woken, by a callback that blocks out of sight, while the crank waits in vain for that callback.
+#[test]
+fn a_wake_up_during_a_turn_that_did_nothing_is_not_lost() {
+    let runtime = ForegroundRuntime::new();
+    runtime.set_patience(Duration::from_millis(200));
+    let (hand_over, wakers) = channel::<Waker>();
+    let (release, released) = channel::<()>();
+    let waker = sync(&runtime, "waker");
+    waker
+        .post_task(move |_| {
+            wakers.recv().expect("the future is polled").wake();
+            let _ = released.recv();
+        })
+        .expect("accepted");
+    runtime.run_until_idle();
+    let mut polls = 0;
+    let mut future = poll_fn(|context| {
+        polls += 1;
+        if polls == 1 {
+            hand_over.send(context.waker().clone()).expect("the callback waits");
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    });
+    assert!(runtime.block_on(&mut future).is_ok(), "it was woken");
+    drop(release);
+    runtime.set_patience(HANG);
+    runtime.shutdown().expect("it shuts down");
 }
 
 /// What is pinned stays on the thread of the test, also when a callback that may block makes it ready.
