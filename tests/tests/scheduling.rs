@@ -15,7 +15,6 @@ use conformance_support::{make, task};
 use fuchsine_dispatcher::{Dispatcher, DispatcherBuilder, Runtime, RuntimeBuilder, Scheduling};
 use fuchsine_tests::pools::{HANG_LIMIT, World, on_pools};
 
-const NICE: Scheduling = Scheduling::Normal { nice: 5 };
 /// There is no such priority.
 const IMPOSSIBLE: Scheduling = Scheduling::Fifo { priority: 1_000 };
 
@@ -40,6 +39,11 @@ fn own_of(dispatcher: &Dispatcher) -> Own {
     let (sender, receiver) = channel();
     task(dispatcher, move || sender.send(own()).expect("it is awaited"));
     receiver.recv_timeout(HANG_LIMIT).expect("the task runs")
+}
+
+/// A nice value that everybody may ask for: that of the calling thread, and so much more.
+fn more(by: i32) -> i32 {
+    (own().1 + by).min(19)
 }
 
 fn of_role(role: &str) -> DispatcherBuilder {
@@ -68,8 +72,8 @@ fn every_thread_of_a_role_carries_it_out_before_it_runs_anything() {
     on_pools(|world: &World| {
         let usual = own();
         let role = world.runtime().role("role");
-        role.set_scheduling(NICE);
-        assert_eq!(role.scheduling(), Some(NICE));
+        role.set_scheduling(Scheduling::Normal { nice: more(5) });
+        assert_eq!(role.scheduling(), Some(Scheduling::Normal { nice: more(5) }));
         assert_eq!(role.scheduling_report().applied, 0, "there is no thread yet");
         let parallel = make(world, "parallel", of_role("role").unsynchronized());
         // All threads are held at once, so each of them answers.
@@ -83,7 +87,7 @@ fn every_thread_of_a_role_carries_it_out_before_it_runs_anything() {
             });
         }
         for _ in 0..world.threads() {
-            assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((NORMAL, 5)));
+            assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((NORMAL, more(5))));
         }
         let report = role.scheduling_report();
         assert_eq!((report.applied, report.refused), (world.threads(), 0));
@@ -106,10 +110,10 @@ fn what_the_system_refuses_is_remembered_and_work_goes_on() {
         let report = role.scheduling_report();
         assert_eq!(report.applied, 0);
         assert!(report.refusal.is_some_and(|text| text.contains("nvalid")), "the system says why");
-        role.set_scheduling(NICE);
+        role.set_scheduling(Scheduling::Normal { nice: more(5) });
         // Another one, so that no thread is in between.
         world.settle();
-        assert_eq!(own_of(&dispatcher), (NORMAL, 5), "something else can be set afterwards");
+        assert_eq!(own_of(&dispatcher), (NORMAL, more(5)), "something else can be set afterwards");
         assert_eq!(role.scheduling_report().refused, 0);
     });
 }
@@ -122,9 +126,10 @@ fn a_change_reaches_threads_that_are_there() {
         let role = world.runtime().role("");
         let dispatcher = make(world, "one", of_role(""));
         own_of(&dispatcher);
-        for (wanted, policy, nice) in
-            [(Scheduling::Normal { nice: 3 }, NORMAL, 3), (Scheduling::Batch { nice: 6 }, BATCH, 6)]
-        {
+        for (wanted, policy, nice) in [
+            (Scheduling::Normal { nice: more(3) }, NORMAL, more(3)),
+            (Scheduling::Batch { nice: more(6) }, BATCH, more(6)),
+        ] {
             world.settle();
             role.set_scheduling(wanted);
             assert_eq!(own_of(&dispatcher), (policy, nice));
@@ -132,12 +137,12 @@ fn a_change_reaches_threads_that_are_there() {
         }
         // By a timer, too, whose callback runs on the thread that was asleep in the poll.
         world.settle();
-        role.set_scheduling(Scheduling::Batch { nice: 7 });
+        role.set_scheduling(Scheduling::Batch { nice: more(7) });
         let (sender, receiver) = channel();
         let _timer = dispatcher
             .post_after(Duration::from_millis(1), move |_| sender.send(own()).expect("it is awaited"))
             .expect("accepted");
-        assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((BATCH, 7)));
+        assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((BATCH, more(7))));
     });
 }
 
@@ -147,7 +152,7 @@ fn an_extra_thread_is_scheduled_like_the_others() {
     let runtime =
         RuntimeBuilder::new().threads(1).retire_threads_after(Duration::from_millis(20)).build().expect("started");
     let role = runtime.role("");
-    role.set_scheduling(NICE);
+    role.set_scheduling(Scheduling::Normal { nice: more(5) });
     let driver = runtime.new_driver("owner");
     let blocking = driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).expect("made");
     let until = |what: &str, condition: &dyn Fn() -> bool| wait(&runtime, what, condition);
@@ -161,7 +166,7 @@ fn an_extra_thread_is_scheduled_like_the_others() {
             sender.send(own()).expect("it is awaited");
         });
     }
-    (0..2).for_each(|_| assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((NORMAL, 5))));
+    (0..2).for_each(|_| assert_eq!(receiver.recv_timeout(HANG_LIMIT), Ok((NORMAL, more(5)))));
     assert_eq!(role.scheduling_report().applied, 2);
     drop(blocking);
     until("the extra thread to end", &|| role.retired() == 1 && role.scheduling_report().applied == 1);
@@ -186,7 +191,7 @@ fn a_role_that_a_callback_of_another_one_starts_inherits_nothing() {
     }
     on_pools(|world| {
         let usual = own();
-        world.runtime().role("nice").set_scheduling(NICE);
+        world.runtime().role("nice").set_scheduling(Scheduling::Normal { nice: more(5) });
         let parent = make(world, "parent", of_role("nice"));
         let (sender, receiver) = channel();
         let child = world.driver("child");
@@ -195,7 +200,7 @@ fn a_role_that_a_callback_of_another_one_starts_inherits_nothing() {
             sender.send((own(), made)).expect("it is awaited");
         });
         let (parents, made) = receiver.recv_timeout(HANG_LIMIT).expect("the task runs");
-        assert_eq!(parents, (NORMAL, 5));
+        assert_eq!(parents, (NORMAL, more(5)));
         assert_eq!(own_of(&made), usual);
     });
 }
