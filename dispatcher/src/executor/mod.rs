@@ -6,7 +6,6 @@
 
 mod bound_call;
 mod call;
-mod caught_waker;
 mod dispatcher_bound;
 mod home;
 mod join;

@@ -129,11 +129,17 @@ impl Pool {
         &self.members
     }
 
-    /// The time for what is only looked at. While the watch looks, once a millisecond, it is the reading of the last look;
-    /// while it sleeps, and there is little to do, the exact time.
+    /// The time for what is only looked at, by one load: the last reading by whoever woke up, polled or watched, which
+    /// each busy thread does every so many turns, and the watch once a millisecond while it is awake.
     pub(crate) fn coarse_now(&self) -> Instant {
+        self.reactor.clock().coarse()
+    }
+
+    /// The time of something that may be the first to happen here for long. Nobody keeps the coarse clock while all
+    /// threads sleep, so a thread from outside reads the exact one; that is little beside the wake-up that follows.
+    pub(crate) fn time_after_rest(&self) -> Instant {
         let clock = self.reactor.clock();
-        if self.watch.is_asleep() { clock.exact() } else { clock.coarse() }
+        if self.is_current() { clock.coarse() } else { clock.now() }
     }
 
     /// The thread accounting.

@@ -85,6 +85,7 @@ impl StallWatch {
     }
 
     /// Whether it looks at nothing until it is armed, or at a time that is far away.
+    #[cfg(test)]
     pub(crate) fn is_asleep(&self) -> bool {
         self.shared.word.load(Ordering::Relaxed) == ASLEEP
     }
@@ -100,8 +101,6 @@ impl StallWatch {
         if self.shared.word.load(Ordering::Relaxed) == ARMED {
             return;
         }
-        // Before anybody reads the coarse clock because the watch is awake, which takes it a while to be.
-        pool.reactor.clock().now();
         // ORDERING: AcqRel, pairs with the compare-exchange to `ASLEEP` in `doze`: either that one fails, or this one
         // sees `ASLEEP` and wakes the watch.
         if self.shared.word.swap(ARMED, Ordering::AcqRel) != ASLEEP {
@@ -247,7 +246,7 @@ impl Watch {
     }
 
     fn look(&mut self, pool: &Arc<Pool>) -> Next {
-        // What is only looked at counts on it for as long as the watch looks.
+        // For the coarse clock: what is only looked at has no other one.
         pool.reactor.clock().now();
         let armed = self.shared.word.swap(TICKING, Ordering::AcqRel) == ARMED; // ORDERING: as in `arm`.
         let now = Clock::real().now();

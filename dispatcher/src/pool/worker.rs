@@ -208,6 +208,7 @@ impl Seat {
             (SleepAs::Leader, Some(mut lead)) => {
                 pool.watch.lead_taken();
                 let batch = lead.poll(PollMode::Block);
+                pool.reactor.clock().now();
                 // Before the lead is given up: whoever gets it next must not find this thread listed as the leader.
                 pool.idle.cancel_sleep(self.index);
                 if !batch.is_empty() {
@@ -218,7 +219,11 @@ impl Seat {
                 self.carry_out_scheduling();
                 left.run();
             }
-            _ => pool.idle.park(self.index),
+            _ => {
+                pool.idle.park(self.index);
+                // The coarse clock stood still meanwhile, if everybody slept.
+                pool.reactor.clock().now();
+            }
         }
     }
 }

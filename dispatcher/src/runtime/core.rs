@@ -144,6 +144,12 @@ impl Core {
         Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }
     }
 
+    /// Whether nobody is inside or on the way here, so that its pool may be asleep.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.scheduled && self.inside.callbacks == 0
+    }
+
     /// Whether the dispatcher has to be put into the run queue now; if so it counts as scheduled from here on.
     pub(crate) fn wants_schedule(&mut self, synchronized: bool) -> bool {
         let somebody_will_look = self.scheduled || synchronized && self.inside.callbacks > 0;

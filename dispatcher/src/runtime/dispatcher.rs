@@ -187,8 +187,11 @@ impl DispatcherInner {
         location: &'static Location<'static>,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
-        let details = self.details(location, Instant::INFINITE);
+        let mut details = self.details(location, Instant::INFINITE);
         let mut core = self.admit()?;
+        if core.is_at_rest() {
+            details.accepted_at = self.pool.time_after_rest();
+        }
         core.count_ready(kind);
         let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
         let stage = core.parking.stage_of_task(flavour);
@@ -211,7 +214,8 @@ impl DispatcherInner {
         location: &'static Location<'static>,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
-        let details = self.details(location, deadline);
+        let mut details = self.details(location, deadline);
+        details.accepted_at = self.pool.time_after_rest();
         let mut core = self.admit()?;
         Ok(core.queue.insert(Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) }, details, stage))
     }
@@ -223,8 +227,11 @@ impl DispatcherInner {
         flavour: Flavour,
         location: &'static Location<'static>,
     ) {
-        let details = self.details(location, Instant::INFINITE);
+        let mut details = self.details(location, Instant::INFINITE);
         let mut core = self.lock();
+        if core.is_at_rest() {
+            details.accepted_at = self.pool.time_after_rest();
+        }
         let outcome = if core.state.accepts() { Outcome::Done(0) } else { Outcome::Canceled };
         let stage = core.parking.stage_of_task(flavour);
         core.queue.insert(Entry { callback, kind: Kind::Wake, flavour, outcome }, details, stage);
