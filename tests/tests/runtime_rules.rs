@@ -36,9 +36,6 @@ fn each_rule_has_a_row_and_a_test_or_a_reason() {
     assert!(mistakes.is_empty(), "{} mistakes:\n{mistakes:#?}", mistakes.len());
 }
 
-/// Whether the page is compared: while many add tests at once it is written anew at the end.
-const IS_COMPARED: bool = false;
-
 #[test]
 fn the_page_says_what_the_tables_and_tests_say() {
     let (rows, marks, _) = all();
@@ -47,7 +44,7 @@ fn the_page_says_what_the_tables_and_tests_say() {
     let wanted = page::text(&rows, &marks);
     let differing = wanted.lines().zip(written.lines()).find(|(wanted, written)| wanted != written);
     assert!(
-        !IS_COMPARED || written == wanted,
+        written == wanted,
         "run `cargo run -p fuchsine-tests --bin conformance -- --write`; the first line that differs:\n{differing:#?}"
     );
 }
@@ -63,7 +60,7 @@ fn the_page_of_the_models_says_what_the_models_say() {
     let written =
         files.iter().find(|file| file.path == models::PATH).map(|file| file.text.as_str()).unwrap_or_default();
     assert!(
-        !IS_COMPARED || written == models::text(&models, &explored),
+        written == models::text(&models, &explored),
         "run `cargo run -p fuchsine-tests --bin conformance -- --models`"
     );
 }
