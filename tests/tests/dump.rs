@@ -13,7 +13,7 @@ use fuchsine_dispatcher::{
     DumpLimits, Interest, Kind, Lane, Message, Reason, RuntimeBuilder, RuntimeDump, ShutdownError,
     testing::ForegroundRuntime,
 };
-use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_pools};
+use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_every_pool_with, on_pools};
 use serde_json::Value;
 
 fn dispatcher(driver: &Driver, name: &str) -> Dispatcher {
@@ -53,6 +53,25 @@ fn an_idle_dispatcher_holds_nothing_and_says_so() {
         assert!(text.contains("\"one\" of driver"), "{text}");
         assert!(text.contains("holds nothing"), "{text}");
     });
+}
+
+#[test]
+fn a_name_is_whole_in_a_dump_and_takes_one_line_at_most_of_its_text() {
+    let long = "ä".repeat(500_000);
+    for name in ["two\nlines", "a \"quoted\" \u{1b}[31m one\0", &long] {
+        let world = |world: &fuchsine_tests::pools::World| {
+            let builder = DispatcherBuilder::new().name(name).scheduler_role(name);
+            let _one = world.driver(name).new_dispatcher(builder).expect("any name is one");
+            let dump = world.runtime().dump();
+            assert_eq!(json(&dump)["drivers"][0]["dispatchers"][0]["name"], name);
+            assert_eq!(dump.drivers[0].dispatchers[0].role, name);
+            let text = dump.to_string();
+            assert!(text.lines().all(|line| line.chars().count() < 1000), "a line is too long");
+            assert!(!text.contains("\nlines") && !text.contains(['\0', '\u{1b}']), "{text:?}");
+            assert!(text.contains(if name == long { "ää…\"" } else { "\\" }), "{text}");
+        };
+        on_every_pool_with(|| RuntimeBuilder::new().name(name), world);
+    }
 }
 
 /// Shows R173, DD-6.

@@ -285,6 +285,40 @@ fn futures_and_tasks_share_a_dispatcher_fairly() {
     assert_eq!(log.take(), ["future 0", "task 0", "task 1", "future 1", "future 2"]);
 }
 
+/// Whoever awaits a future brings a waker, which is code like any other. A process of its own, as this one is to go on.
+#[test]
+fn a_waker_that_panics_when_its_future_ends_or_when_it_is_dropped_harms_nobody() {
+    const NAME: &str = "a_waker_that_panics_when_its_future_ends_or_when_it_is_dropped_harms_nobody";
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("in a waker");
+        }
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("in the drop of a waker");
+        }
+    }
+    let child = common::in_a_process_of_its_own(NAME, || {
+        let (runtime, dispatcher) = foreground("home");
+        let mut joined = dispatcher.spawn(yield_once()).expect("accepted");
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut joined).poll(&mut Context::from_waker(&waker)).is_pending());
+        runtime.run_until_idle();
+        assert_eq!(Pin::new(&mut joined).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+        // The last two of it.
+        drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(waker))));
+        drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(joined))));
+        dispatcher.post_task(|_| ()).expect("it runs");
+        runtime.run_until_idle();
+        assert_eq!(dispatcher.counters().ran, 2);
+    });
+    if let Some(child) = child {
+        assert!(child.succeeded, "{}", child.text);
+    }
+}
+
 async fn yield_once() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {

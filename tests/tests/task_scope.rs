@@ -263,3 +263,32 @@ fn posts_from_many_threads_end_once_whenever_the_scope_ends() {
         assert_eq!(counters.ran + counters.taken_back, 1000);
     });
 }
+
+/// What waits ends with its scope also when the drop of something else of it panics. A suspended driver holds it up.
+#[test]
+fn a_drop_that_panics_leaves_nothing_of_its_scope_to_run() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    on_every_pool(|world| {
+        let home = home(world);
+        assert!(home.owner().suspend(|_| ()).is_ok());
+        let ran = Arc::new(AtomicU32::new(0));
+        let scope = TaskScope::new(&home);
+        for _ in 0..2 {
+            let held = Panics;
+            scope.post(move || drop(held)).expect("accepted");
+            let counted = Arc::clone(&ran);
+            scope.post(move || _ = counted.fetch_add(1, Ordering::Relaxed)).expect("accepted");
+        }
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(scope)));
+        assert!(dropped.is_err(), "the closures were the caller's");
+        assert!(home.owner().resume());
+        world.settle();
+        assert_eq!(ran.load(Ordering::Relaxed), 0);
+        assert_eq!(home.counters().taken_back, 4);
+    });
+}

@@ -11,17 +11,14 @@
 //!
 //! A value whose destructor panics costs nothing else its end: the rest is worked off, then the panic goes on.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::message::{Handle, Message};
 use super::pair::Next;
 use super::registration::Registered;
-use crate::runtime::message_of;
-use crate::sync::thread_local;
+use crate::sync::{FirstPanic, thread_local};
 
 #[derive(Default)]
 struct Wreckage {
@@ -60,7 +57,7 @@ fn work_off(add: impl FnOnce(&mut Wreckage)) {
     if !is_first {
         return;
     }
-    let mut panicked = Panicked(None);
+    let mut panicked = FirstPanic::none();
     while let Some(handle) = IN_WORK.with(|in_work| in_work.borrow_mut().as_mut()?.handles.pop_front()) {
         panicked.guard(|| drop(handle));
     }
@@ -69,28 +66,4 @@ fn work_off(add: impl FnOnce(&mut Wreckage)) {
         panicked.guard(|| next.carry_out());
     }
     panicked.go_on();
-}
-
-/// The first panic of several destructors.
-struct Panicked(Option<Box<dyn Any + Send>>);
-
-impl Panicked {
-    fn guard(&mut self, user_code: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
-            match self.0 {
-                None => self.0 = Some(payload),
-                // Its drop may panic in its turn.
-                Some(_) => drop(message_of(payload)),
-            }
-        }
-    }
-
-    fn go_on(self) {
-        // A second panic while one unwinds would end the process; the hook has reported this one already.
-        match self.0 {
-            Some(payload) if std::thread::panicking() => drop(message_of(payload)),
-            Some(payload) => resume_unwind(payload),
-            None => {}
-        }
-    }
 }

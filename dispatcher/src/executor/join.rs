@@ -3,9 +3,11 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use async_task::FallibleTask;
+
+use super::caught_waker::caught;
 
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::status::Status;
@@ -44,11 +46,13 @@ impl<T> Drop for Joined<T> {
 pub struct JoinHandle<T> {
     /// `None` once it was detached by `drop`.
     task: Option<FallibleTask<Joined<T>>>,
+    /// The waker of the last poll, and what the task was given for it.
+    waker: Option<(Waker, Waker)>,
 }
 
 impl<T> JoinHandle<T> {
     pub(super) fn new(task: async_task::Task<Joined<T>>) -> Self {
-        JoinHandle { task: Some(task.fallible()) }
+        JoinHandle { task: Some(task.fallible()), waker: None }
     }
 
     /// Cancels the future: it is not polled again, and is dropped on its dispatcher, soon. It counts as taken back,
@@ -68,13 +72,16 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.task.as_mut() {
-            Some(task) => Pin::new(task).poll(cx).map(|joined| match joined {
-                Some(joined) => joined.into_result(),
-                None => Err(JoinError(Cause::Canceled)),
-            }),
-            None => Poll::Ready(Err(JoinError(Cause::Canceled))),
-        }
+        let JoinHandle { task, waker } = &mut *self;
+        let Some(task) = task else { return Poll::Ready(Err(JoinError(Cause::Canceled))) };
+        let caught = match waker {
+            Some((known, caught)) if known.will_wake(cx.waker()) => caught,
+            _ => &mut waker.insert((cx.waker().clone(), caught(cx.waker()))).1,
+        };
+        Pin::new(task).poll(&mut Context::from_waker(caught)).map(|joined| match joined {
+            Some(joined) => joined.into_result(),
+            None => Err(JoinError(Cause::Canceled)),
+        })
     }
 }
 

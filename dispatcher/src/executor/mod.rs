@@ -6,6 +6,7 @@
 
 mod bound_call;
 mod call;
+mod caught_waker;
 mod dispatcher_bound;
 mod home;
 mod join;

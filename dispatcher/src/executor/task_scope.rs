@@ -14,14 +14,15 @@ use super::spawn::SpawnError;
 use crate::runtime::callback_queue::{Invoke, Outcome};
 use crate::runtime::{DispatcherHandle, PostError, TaskHandle};
 use crate::status::Status;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, FirstPanic, Mutex};
 use crate::time::Instant;
 
 /// Posts tasks and futures that live no longer than the scope itself.
 ///
 /// When the scope is dropped, what waits is taken back and its closures are dropped there and then; futures are canceled,
 /// and dropped on their dispatcher. What is running at that moment finishes. When the dispatcher shuts down first, what
-/// waits is dropped on it, uncalled. So a task is called at most once, and needs no word for "canceled".
+/// waits is dropped on it, uncalled. So a task is called at most once, and needs no word for "canceled". If the drop of a
+/// closure panics, the others end all the same, then the panic goes on.
 ///
 /// A member of an object that its tasks refer to is the place for it: when the object goes, so do they.
 ///
@@ -238,14 +239,17 @@ fn wrap<F>(task: &mut Option<F>, ticket: Ticket) -> ScopedFn<F> {
 impl Drop for TaskScope {
     fn drop(&mut self) {
         let list = std::mem::take(&mut self.entries.lock().list);
+        // The drop of a closure may panic, which is no reason to let the others run.
+        let mut panicked = FirstPanic::none();
         for entry in list.into_values() {
-            match entry {
+            panicked.guard(|| match entry {
                 // Not taken back: it runs or has ended.
                 Entry::Task(task) => drop(task.cancel()),
                 Entry::Future(future) => future.cancel(),
                 Entry::Posting => {}
-            }
+            });
         }
+        panicked.go_on();
     }
 }
 

@@ -193,7 +193,8 @@ impl Power {
         self.running += 1;
         match self.jobs.pop_front() {
             Some(Job::Complete(completer, outcome)) => DueCall::Complete(completer, outcome),
-            Some(Job::Request) if self.is_suspended() => {
+            // One that was due before a resume is not one of the suspend after it.
+            Some(Job::Request) if self.is_suspended() && self.wake_is_pending => {
                 self.requester.clone().map_or(DueCall::Nothing, DueCall::Request)
             }
             Some(Job::Request) | None => DueCall::Nothing,
@@ -262,5 +263,22 @@ mod tests {
         assert_eq!(power.wake(), CallDue::Yes);
         let _ = power.resume();
         assert!(matches!(power.begin_call(), DueCall::Complete(..) | DueCall::Nothing));
+    }
+
+    #[test]
+    fn a_request_of_the_last_suspend_is_not_made_in_the_next_one() {
+        let mut power = Power::new();
+        let _ = power.set_requester(Some(Arc::new(|_| ())));
+        assert!(power.begin_suspend(no_completer()).is_ok());
+        assert_eq!(power.one_is_quiet(), CallDue::Yes);
+        assert_eq!(outcome_of(&mut power), Some(Ok(())));
+        assert_eq!(power.wake(), CallDue::Yes);
+        assert_eq!(power.resume(), Some(CallDue::No));
+        assert!(power.begin_suspend(no_completer()).is_ok());
+        assert!(matches!(power.begin_call(), DueCall::Nothing), "what was told has run");
+        power.end_call();
+        assert_eq!(power.wake(), CallDue::Yes);
+        assert!(matches!(power.begin_call(), DueCall::Request(_)));
+        power.end_call();
     }
 }

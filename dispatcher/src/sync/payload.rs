@@ -1,7 +1,7 @@
 //! What a panic leaves behind: its payload, which may be any value, and whose drop may panic in its turn.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// How often the payload of a drop's panic is dropped in its turn.
 const MOST_DROPS: usize = 16;
@@ -25,6 +25,37 @@ pub(crate) fn message_of(payload: Box<dyn Any + Send>) -> String {
     // It goes on like this for ever, as it seems.
     std::mem::forget(left);
     message
+}
+
+/// The first panic of several pieces of user code that all have to run, such as destructors.
+pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
+
+impl FirstPanic {
+    /// Nothing has panicked.
+    pub(crate) const fn none() -> Self {
+        FirstPanic(None)
+    }
+
+    /// Runs one of them.
+    pub(crate) fn guard(&mut self, user_code: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
+            match self.0 {
+                None => self.0 = Some(payload),
+                // Its drop may panic in its turn.
+                Some(_) => drop(message_of(payload)),
+            }
+        }
+    }
+
+    /// All have run: the panic, if there was one, goes on.
+    pub(crate) fn go_on(self) {
+        // A second panic while one unwinds would end the process; the hook has reported this one already.
+        match self.0 {
+            Some(payload) if std::thread::panicking() => drop(message_of(payload)),
+            Some(payload) => resume_unwind(payload),
+            None => {}
+        }
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

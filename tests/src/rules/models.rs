@@ -9,7 +9,7 @@ use crate::source::SourceFile;
 pub const PATH: &str = "docs/src/internals/models.md";
 
 /// Where the numbers of schedules are, as the model checker counted them.
-pub const EXPLORED: &str = "tests/conformance/explored.toml";
+pub const EXPLORED: &str = "tests/models-explored.toml";
 
 const HEAD: &str = "\
 # Models
@@ -49,11 +49,13 @@ pub struct ModelFile {
 
 /// All files of models.
 pub fn model_files(files: &[SourceFile]) -> Vec<ModelFile> {
-    let in_models = |file: &&SourceFile| {
-        let name = file.path.rsplit('/').next().unwrap_or_default();
-        name.starts_with("loom_") || name.starts_with("shuttle_")
-    };
-    files.iter().filter(|file| file.path.starts_with("dispatcher/src/")).filter(in_models).map(model_file).collect()
+    let sources = files.iter().filter(|file| file.path.starts_with("dispatcher/src/") && file.path.ends_with(".rs"));
+    sources.map(model_file).filter(|file| !file.models.is_empty()).collect()
+}
+
+fn is_for_models(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("loom_") || name.starts_with("shuttle_")
 }
 
 fn model_file(file: &SourceFile) -> ModelFile {
@@ -61,9 +63,12 @@ fn model_file(file: &SourceFile) -> ModelFile {
     let header: Vec<&str> = file.text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect();
     // Paragraphs; those about how to run them say nothing that the page does not.
     let paragraphs = header.split(|line| line.is_empty()).map(|lines| lines.join(" "));
-    let about: Vec<String> = paragraphs.filter(|paragraph| !paragraph.starts_with("Run ")).collect();
+    let about: Vec<String> = match is_for_models(&file.path) {
+        true => paragraphs.filter(|paragraph| !paragraph.starts_with("Run ")).collect(),
+        false => vec!["Beside the code that it is about.".to_owned()],
+    };
     let (mut models, mut said) = (Vec::new(), Vec::new());
-    for line in file.text.lines() {
+    for line in file.text.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             said.push(text);
         } else if let Some(rest) = line.strip_prefix("fn ") {

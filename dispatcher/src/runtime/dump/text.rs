@@ -7,10 +7,39 @@ use super::{
     Counters, DispatcherDump, DriverDump, LaneDump, Named, PlaceDump, PoolDump, RunningDump, RuntimeDump, ThreadName,
 };
 
+/// More of a name is not shown; the dump itself, and its form in JSON, have it whole.
+const MOST_SHOWN: usize = 80;
+
+/// A name that may be anything, in one line.
+struct Shown<'a>(&'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut left = self.0.chars();
+        for shown in left.by_ref().take(MOST_SHOWN) {
+            match shown {
+                '"' | '\\' => write!(f, "\\{shown}")?,
+                _ if shown.is_control() => write!(f, "{}", shown.escape_default())?,
+                _ => f.write_char(shown)?,
+            }
+        }
+        if left.as_str().is_empty() { Ok(()) } else { f.write_char('…') }
+    }
+}
+
+/// A name in quotes.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", Shown(self.0))
+    }
+}
+
 impl Display for Named {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{} \"{name}\"", self.id),
+            Some(name) => write!(f, "{} {}", self.id, Quoted(name)),
             None => write!(f, "{} (gone)", self.id),
         }
     }
@@ -28,8 +57,8 @@ impl Display for PlaceDump {
 impl Display for ThreadName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.name, self.os_id) {
-            (Some(name), Some(os_id)) => write!(f, "{name} ({os_id})"),
-            (Some(name), None) => f.write_str(name),
+            (Some(name), Some(os_id)) => write!(f, "{} ({os_id})", Shown(name)),
+            (Some(name), None) => Shown(name).fmt(f),
             (None, Some(os_id)) => write!(f, "thread {os_id}"),
             (None, None) => write!(f, "{:?}", self.id),
         }
@@ -57,7 +86,8 @@ impl Display for RunningDump {
 
 impl DispatcherDump {
     fn write_head(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "dispatcher {} \"{}\" of driver {} \"{}\": ", self.id, self.name, self.driver_id, self.driver)?;
+        let (name, driver) = (Quoted(&self.name), Quoted(&self.driver));
+        write!(f, "dispatcher {} {name} of driver {} {driver}: ", self.id, self.driver_id)?;
         f.write_str(if self.synchronized { "synchronized" } else { "unsynchronized" })?;
         if self.allows_sync_calls {
             f.write_str(", allows sync calls")?;
@@ -66,7 +96,7 @@ impl DispatcherDump {
             f.write_str(", stays on one thread")?;
         }
         if !self.role.is_empty() {
-            write!(f, ", role \"{}\"", self.role)?;
+            write!(f, ", role {}", Quoted(&self.role))?;
         }
         writeln!(f, ", {}", self.state)
     }
@@ -128,9 +158,9 @@ impl DriverDump {
     fn write_head(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "driver {} \"{}\": {}{}, {} threads inside, {} panics",
+            "driver {} {}: {}{}, {} threads inside, {} panics",
             self.id,
-            self.name,
+            Quoted(&self.name),
             self.state,
             if self.is_suspended { ", suspended" } else { "" },
             self.threads,
@@ -160,8 +190,11 @@ impl Display for PoolDump {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "pool of role \"{}\": {} base threads, {} added, limit {}",
-            self.role, self.base, self.extra, self.limit
+            "pool of role {}: {} base threads, {} added, limit {}",
+            Quoted(&self.role),
+            self.base,
+            self.extra,
+            self.limit
         )?;
         if self.added > 0 {
             write!(f, "; {} added so far, {} retired", self.added, self.retired)?;
@@ -194,7 +227,7 @@ impl Display for PoolDump {
 
 impl Display for RuntimeDump {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "runtime \"{}\": {} threads", self.name, self.threads)?;
+        writeln!(f, "runtime {}: {} threads", Quoted(&self.name), self.threads)?;
         if let Some(place) = &self.made_in {
             writeln!(f, "dump made in {place}")?;
         }
@@ -223,7 +256,7 @@ impl RuntimeDump {
             }
         }
         for (role, thread, place) in self.busy_threads() {
-            let of_role = if role.is_empty() { String::new() } else { format!(" of role \"{role}\"") };
+            let of_role = if role.is_empty() { String::new() } else { format!(" of role {}", Quoted(role)) };
             let _ = writeln!(text, "thread {}{of_role}: in {place}", thread.thread);
         }
         if text.is_empty() { "  nothing that runs or waits\n".to_owned() } else { text }
