@@ -114,7 +114,7 @@ fn a_dispatcher_that_shuts_down_refuses_a_wait_and_gives_its_callback_back() {
         assert_eq!(Arc::strong_count(&token), 2, "it was not dropped");
         drop(refused.into_inner());
         assert_eq!(Arc::strong_count(&token), 1);
-        assert_eq!(on.counters().refused, 1);
+        assert_eq!(on.owner().counters().refused, 1);
     });
 }
 
