@@ -23,8 +23,10 @@ fn register(token: Token, home: &DispatcherHandle, log: &Log, kept: &Arc<Mutex<V
     token
         .register(home, move |outcome| {
             let place = current().map(|here| here.name().to_owned()).unwrap_or_default();
-            log.add(format!("{:?} on {place}", outcome.as_ref().map(drop)));
+            let told = format!("{:?} on {place}", outcome.as_ref().map(drop));
+            // First, as the test waits for the log.
             kept.lock().expect("no panic").extend(outcome);
+            log.add(told);
         })
         .expect("registered")
 }
