@@ -18,8 +18,8 @@ use super::calls::{Caller, Calls, Left};
 use super::limits::Limits;
 use super::slot::{Seat, Slot};
 use crate::status::Status;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, guard_waker};
 
 /// There was nothing to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -97,7 +97,7 @@ impl<R: WaitOp> Next<R> {
         match self {
             Next::Nothing => {}
             Next::Complete(op, how) => op.complete(how),
-            Next::Wake(waker) => waker.wake(),
+            Next::Wake(waker) => guard_waker(|| waker.wake()),
         }
     }
 }

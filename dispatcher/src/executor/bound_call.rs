@@ -9,7 +9,7 @@ use super::join::JoinError;
 use crate::runtime::blocked::{WaitEnd, wait_blocked};
 use crate::runtime::{DispatcherId, call_stack};
 use crate::status::Status;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, guard_waker};
 use crate::time::Instant;
 
 enum Place<R> {
@@ -44,7 +44,7 @@ impl<R> Teller<R> {
         let Some(place) = self.0.take() else { return };
         let before = std::mem::replace(&mut *place.lock(), Place::Told(result));
         if let Place::Open(Some(waker)) = before {
-            waker.wake();
+            guard_waker(|| waker.wake());
         }
     }
 }

@@ -3,22 +3,12 @@
 //! A task of `async-task` aborts when the waker of whoever joins it panics, at a wake and at a drop. A waker is user code
 //! like any other, so the task is given one that catches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
-use crate::runtime::message_of;
+use crate::sync::guard_waker;
 
 /// Only its drop finds it empty.
 struct Caught(Option<Waker>);
-
-impl Caught {
-    fn guard(user_code: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
-            let message = message_of(payload);
-            tracing::error!(message, "the waker of whoever awaits a future panicked");
-        }
-    }
-}
 
 impl Wake for Caught {
     fn wake(self: std::sync::Arc<Self>) {
@@ -26,14 +16,14 @@ impl Wake for Caught {
     }
 
     fn wake_by_ref(self: &std::sync::Arc<Self>) {
-        Caught::guard(|| self.0.iter().for_each(Waker::wake_by_ref));
+        guard_waker(|| self.0.iter().for_each(Waker::wake_by_ref));
     }
 }
 
 impl Drop for Caught {
     fn drop(&mut self) {
         let waker = self.0.take();
-        Caught::guard(|| drop(waker));
+        guard_waker(|| drop(waker));
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) use completion::Completion;
 #[allow(unused_imports, reason = "loops take from it, and a model of the pool has none")]
 pub(crate) use inbox::{Chain, Inbox, Pushed};
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
-pub(crate) use payload::{FirstPanic, message_of};
+pub(crate) use payload::{FirstPanic, guard_waker, message_of};
 pub(crate) use small_fn::SmallFn;
 
 pub(crate) mod unmodelled {

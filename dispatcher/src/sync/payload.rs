@@ -58,6 +58,15 @@ impl FirstPanic {
     }
 }
 
+/// Runs code of a waker. That is code of whoever waits, and its panic does not concern whoever wakes: it is reported, and
+/// goes no further.
+pub(crate) fn guard_waker(waker_code: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(waker_code)) {
+        let message = message_of(payload);
+        tracing::error!(message, "the waker of whoever waits panicked");
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;

@@ -1,12 +1,16 @@
 //! A panic in a callback of any kind, and in what it drops, is the driver's alone.
 
-use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use fuchsine_dispatcher::{
-    Channel, Client, DispatcherBound, DispatcherBuilder, Instant, Interest, Lane, Message, Protocol, TaskScope, Token,
+    Channel, Client, DispatcherBound, DispatcherBuilder, DispatcherHandle, Instant, Interest, Lane, Limits, Message,
+    Protocol, TaskScope, Token,
 };
+use fuchsine_tests::pools::in_the_foreground;
 
 use super::things::Things;
 
@@ -74,7 +78,7 @@ const KINDS: &[(&str, Begin)] = &[
     }),
     ("waker", |t| {
         struct Panics;
-        impl Wake for Panics {
+        impl std::task::Wake for Panics {
             fn wake(self: Arc<Self>) {
                 panics();
             }
@@ -184,4 +188,94 @@ fn a_panic_in_a_callback_of_any_kind_leaves_the_runtime_whole() {
         assert!(made.is_ok(), "{name}: another driver noticed");
         things.end();
     }
+}
+
+/// Ends what a future waits for; what comes back is kept for so long.
+type Wake = Box<dyn FnOnce() -> Option<Channel> + Send>;
+
+/// Something that a future of the first dispatcher waits for, and that the second one brings about.
+type Await = fn(&DispatcherHandle) -> (Pin<Box<dyn Future<Output = ()> + Send>>, Wake);
+
+const AWAITED: &[(&str, Await)] = &[
+    ("message", |_| {
+        let (near, far) = Channel::pair();
+        let write = move || {
+            far.write(Message::new()).expect("the peer is there");
+            Some(far)
+        };
+        (Box::pin(async move { drop(near.read().await) }), Box::new(write))
+    }),
+    ("close", |_| {
+        let (near, far) = Channel::pair();
+        let close = move || {
+            drop(far);
+            None
+        };
+        (Box::pin(async move { drop(near.read().await) }), Box::new(close))
+    }),
+    ("reply", |_| {
+        let (near, far) = Channel::pair();
+        let reply = move || {
+            let request = far.try_read().expect("it was sent");
+            far.write(request.recycle(0)).expect("somebody waits");
+            Some(far)
+        };
+        (Box::pin(async move { drop(near.call_async(Message::new(), Instant::INFINITE).await) }), Box::new(reply))
+    }),
+    ("room", |_| {
+        let (near, far) = Channel::pair_with(Limits::default().messages(1));
+        near.write(Message::new()).expect("there is room");
+        let read = move || {
+            far.try_read().map(drop).expect("it was written");
+            Some(far)
+        };
+        (Box::pin(async move { assert!(near.writable(1).await.is_ok()) }), Box::new(read))
+    }),
+    ("result of a call to bound state", |home| {
+        let bound = DispatcherBound::new(home, || 1).expect("it runs");
+        let call = bound.call_for(|value| *value).expect("it runs");
+        let release = move || {
+            drop(bound);
+            None
+        };
+        (Box::pin(async move { drop(call.await) }), Box::new(release))
+    }),
+];
+
+/// A waker is code of whoever waits: its panic is no matter of whoever wakes, such as the driver that writes a message.
+#[test]
+fn a_waker_that_panics_is_not_blamed_on_who_wakes() {
+    struct Panics;
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panics();
+        }
+    }
+    in_the_foreground(|world| {
+        for (name, make) in AWAITED {
+            let (waits, wakes) = (world.driver("waits"), world.driver("wakes"));
+            let home = waits.new_dispatcher(DispatcherBuilder::new()).expect("it is made");
+            let other = wakes.new_dispatcher(DispatcherBuilder::new()).expect("it is made");
+            // So that what it has to do comes after the poll.
+            wakes.suspend(|_| ()).expect("the first time");
+            let (mut future, wake) = make(&other);
+            let mut woken_badly = Some(Waker::from(Arc::new(Panics)));
+            let badly_polled = std::future::poll_fn(move |_| {
+                if let Some(waker) = woken_badly.take() {
+                    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                }
+                Poll::<()>::Pending
+            });
+            home.spawn(badly_polled).map(drop).expect("it runs");
+            world.settle();
+            let kept = Arc::new(Mutex::new(None));
+            let keep = Arc::clone(&kept);
+            other.post_task(move |_| *keep.lock().expect("nobody panics here") = wake()).expect("it runs");
+            assert!(wakes.resume());
+            world.settle();
+            assert_eq!((wakes.panics(), waits.panics()), (0, 0), "{name}");
+            assert_eq!(other.counters().pending, 0, "{name}");
+            world.run_on(&other, || ());
+        }
+    });
 }
