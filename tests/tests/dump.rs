@@ -3,6 +3,7 @@
 mod common;
 
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -666,5 +667,30 @@ fn requests_that_come_during_a_suspend_are_counted_and_listed_as_parked() {
         let dump = target.dump();
         assert_eq!((dump.requests(), dump.counters.ran, dump.queued("parked")), (2, 2, 0), "{dump}");
         assert!(!driver.dump().is_suspended);
+    });
+}
+
+#[test]
+fn dumps_and_suspends_of_one_driver_go_on_beside_each_other() {
+    on_pools(|world| {
+        let driver = world.driver("driver");
+        for _ in 0..20 {
+            let _ = dispatcher(&driver, "one").release();
+        }
+        let (done, is_done) = channel();
+        let over = Arc::new(AtomicBool::new(false));
+        let (dumped, seen) = (driver.clone(), Arc::clone(&over));
+        std::thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                assert_eq!(dumped.dump().dispatchers.len(), 20);
+            }
+        });
+        std::thread::spawn(move || {
+            let suspends = (0..3000).filter(|_| driver.suspend(|_| ()).is_ok() && driver.resume()).count();
+            over.store(true, Ordering::Relaxed);
+            // It is awaited, unless the test has failed.
+            let _ = done.send(suspends);
+        });
+        assert_eq!(within(&is_done, "the end of the suspends"), 3000);
     });
 }

@@ -110,6 +110,9 @@ impl<'a> Collector<'a> {
         let is_listed =
             |one: &&Arc<DispatcherInner>| self.listed.as_ref().is_none_or(|listed| listed.contains(&one.id().as_raw()));
         let listed: Vec<_> = all.iter().filter(is_listed).collect();
+        // Ahead of the value that is made below: a guard inside of it would be held until all of that is made, while the
+        // dispatchers are locked, which comes first elsewhere.
+        let is_suspended = driver.power().lock().is_suspended();
         DriverDump {
             name: driver.name().to_owned(),
             id: driver.id().as_raw(),
@@ -117,7 +120,7 @@ impl<'a> Collector<'a> {
             counters: driver.counters(),
             panics: driver.panics(),
             threads: call_stack::threads_in_driver(driver.id().as_raw()),
-            is_suspended: driver.power().lock().is_suspended(),
+            is_suspended,
             observing: observing.map(|(thread, since)| ObservingDump {
                 thread: self.names.thread(thread),
                 running_for: self.now.duration_since(since),
