@@ -258,7 +258,7 @@ fn a_handler_runs_inside_of_a_transfer_by_the_rules_of_messages() {
             for_client.transfer(far).expect("somebody waits");
             entry.add("transferred");
         });
-        world.wait_until("the handler", || world.counters().pending == 0);
+        world.settle();
         let told = log.take();
         assert!(told.contains(&"Ok(()) on other".to_owned()), "{told:?}");
     });
