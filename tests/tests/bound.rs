@@ -251,6 +251,7 @@ fn the_owner_may_be_dropped_inside_of_a_call() {
         };
         bound.lock().unwrap().as_ref().expect("it is there").async_call(call).expect("accepted");
         world.wait_until("the end", || home.counters().pending == 0);
+        world.settle();
         assert_eq!(log.take(), ["made on home", "still called on home", "dropped on home"]);
     });
 }
@@ -292,6 +293,7 @@ fn where_the_construction_panics_calls_are_dropped_unmade() {
             assert_eq!(result(world, reply), Err(Status::Canceled));
             drop(bound);
             world.wait_until("the end", || home.counters().pending == 0);
+            world.settle();
             assert_eq!(log.take(), ["dropped on home"]);
         },
     );

@@ -218,6 +218,7 @@ fn deadlines_at_their_edges() {
             foreground.advance(Duration::MAX);
         }
         world.wait_until("the call whose time was up", || on.counters().pending == 1);
+        world.settle();
         let mut all = log.take();
         all.sort();
         assert_eq!(

@@ -308,6 +308,7 @@ fn a_dispatcher_can_be_shut_down_by_itself_while_its_driver_is_suspended() {
         post(&other, &log, "kept");
         on.shutdown_async();
         world.wait_until("the shutdown", || on.counters().pending == 0);
+        world.settle();
         flush(world, &other);
         assert_eq!(log.take(), ["-gone"]);
         assert!(driver.resume());

@@ -371,6 +371,7 @@ fn a_handler_uses_tokens_in_the_middle_of_a_transfer() {
         let (_near, far) = Channel::pair();
         world.run_on(&client, move || for_client.transfer(far).expect("somebody waits"));
         world.wait_until("all three", || world.counters().pending == 0);
+        world.settle();
         assert_eq!(log.take(), ["met", "Err(Canceled) on server", "next true"]);
     });
 }
