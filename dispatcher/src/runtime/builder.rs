@@ -153,13 +153,7 @@ impl DispatcherBuilder {
             Ok(inner) => Ok(Dispatcher::new(inner)),
             Err(_) => {
                 // Its shutdown has begun meanwhile.
-                if allow_sync_calls {
-                    pool.release_thread();
-                }
-                if let Some(host) = pinned_to {
-                    pool.unpin(host);
-                }
-                runtime.leave_pool(&pool);
+                runtime.leave_pool(&pool, allow_sync_calls, pinned_to);
                 Err(CreateError::new(CreateErrorKind::ShuttingDown))
             }
         }

@@ -20,8 +20,7 @@ use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
 use super::suspend::Parking;
-use crate::pool::Pool;
-use crate::sync::{Arc, thread};
+use crate::sync::thread;
 use crate::time::Instant;
 
 /// A callback that runs at this moment.
@@ -79,8 +78,6 @@ pub(crate) struct Core {
     pub(crate) active: Vec<Active>,
     /// Of those that have returned.
     pub(crate) longest: Option<Longest>,
-    /// Whose clock callbacks are timed by.
-    pool: Arc<Pool>,
     pub(crate) observer: Option<ShutdownObserver>,
     /// How many threads sleep until it is idle.
     pub(super) idle_waiters: u32,
@@ -89,7 +86,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(pool: Arc<Pool>, observer: Option<ShutdownObserver>) -> Self {
+    pub(super) fn new(observer: Option<ShutdownObserver>) -> Self {
         Core {
             state: DispatcherState::Running,
             scheduled: false,
@@ -102,7 +99,6 @@ impl Core {
             inline_counts: InlineCounts::default(),
             active: Vec::new(),
             longest: None,
-            pool,
             observer,
             idle_waiters: 0,
             is_retired: false,
@@ -198,16 +194,15 @@ impl Core {
         newest.map_or(Flavour::REGULAR, |active| active.flavour)
     }
 
-    /// The callback of [`enter`](Core::enter) has returned.
+    /// The callback of [`enter`](Core::enter) has returned; `now` is by the coarse clock.
     #[inline]
-    pub(crate) fn exit(&mut self, id: ActiveId) {
+    pub(crate) fn exit(&mut self, id: ActiveId, now: Instant) {
         // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
         let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) else { return };
         let is_last = at + 1 == self.active.len();
         // Most often there is no other, and nothing to move.
         let ended = if is_last { self.active.pop() } else { Some(self.active.remove(at)) };
         let Some(Active { what, since, .. }) = ended else { return };
-        let now = self.pool.coarse_now();
         // By the coarse clock most take no time at all.
         if now == since {
             return;

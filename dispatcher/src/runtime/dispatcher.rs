@@ -69,7 +69,7 @@ impl DispatcherInner {
             id,
             options,
             owner,
-            core: Mutex::new(Core::new(Arc::clone(&pool), observer)),
+            core: Mutex::new(Core::new(observer)),
             pool,
             pinned_to,
             stop: OnceLock::new(),

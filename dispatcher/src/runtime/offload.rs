@@ -137,7 +137,7 @@ impl DispatcherInner {
     /// work that runs or a result that waits.
     fn finish_offload(self: &Arc<Self>, id: OpId) {
         let mut core = self.lock();
-        core.exit(ActiveId::of_this_thread());
+        core.exit(ActiveId::of_this_thread(), self.pool().coarse_now());
         core.inside.offloads -= 1;
         core.inline_counts.deferred[Reason::Queued as usize] += 1;
         core.make_ready(self.owner(), id, Outcome::Done(0));

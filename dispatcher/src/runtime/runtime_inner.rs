@@ -9,7 +9,7 @@ use super::driver::DriverInner;
 use super::ids::DriverId;
 use super::panic::{PanicPolicy, PanicReport, message_of};
 use super::role_pools::{Refused, RolePools};
-use crate::pool::{Pool, PoolOptions};
+use crate::pool::{Pool, PoolOptions, ThreadIndex};
 use crate::sync::{Arc, Condvar, Mutex, Wakeup, Weak};
 use crate::time::{Clock, Instant};
 
@@ -162,8 +162,15 @@ impl RuntimeInner {
         self.core.lock().closed
     }
 
-    /// A dispatcher is gone from its pool. With the last one the pool of its role ends.
-    pub(crate) fn leave_pool(&self, pool: &Arc<Pool>) {
+    /// A dispatcher is gone from its pool, which gets the thread back that is still reserved for it, and the place on the
+    /// thread that it is pinned to. With the last dispatcher the pool of its role ends.
+    pub(crate) fn leave_pool(&self, pool: &Arc<Pool>, has_thread: bool, pinned_to: Option<ThreadIndex>) {
+        if has_thread {
+            pool.release_thread();
+        }
+        if let Some(host) = pinned_to {
+            pool.unpin(host);
+        }
         let mut core = self.core.lock();
         core.pools.leave(pool);
         let ended = core.pools.take_ended();

@@ -38,17 +38,10 @@ impl DispatcherInner {
         Ok(())
     }
 
-    /// Gives back what was reserved for this dispatcher: its thread, if it still had one, its host, and
-    /// its place in the pool. The
-    /// pool of its role ends if it was the last one.
+    /// Gives back what was reserved for this dispatcher: its thread, if it still had one, its host, and its place in the
+    /// pool.
     pub(super) fn give_back(self: &Arc<Self>) {
         let had_thread = self.end_sync_calls(&mut self.lock());
-        if had_thread {
-            self.pool().release_thread();
-        }
-        if let Some(host) = self.pinned_to() {
-            self.pool().unpin(host);
-        }
-        self.owner().runtime().leave_pool(self.pool());
+        self.owner().runtime().leave_pool(self.pool(), had_thread, self.pinned_to());
     }
 }

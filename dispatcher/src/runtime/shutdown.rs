@@ -76,7 +76,7 @@ impl DispatcherInner {
         }
         drop(frame);
         let mut core = self.lock();
-        core.exit(active);
+        core.exit(active, self.pool().coarse_now());
         core.inside.callbacks -= 1;
         core.state.observer_returned();
         self.tell_if_idle(&core);

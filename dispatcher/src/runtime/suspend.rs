@@ -213,7 +213,7 @@ impl DispatcherInner {
     /// go for a moment; this thread still counts as inside.
     #[inline]
     pub(crate) fn exit<'a>(&'a self, mut core: MutexGuard<'a, Core>, active: ActiveId) -> MutexGuard<'a, Core> {
-        core.exit(active);
+        core.exit(active, self.pool().coarse_now());
         if core.parking.is_waited_for { self.report_if_quiet(core) } else { core }
     }
 
