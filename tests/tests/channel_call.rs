@@ -2,12 +2,14 @@
 //! Method: scenarios on every kind of runtime; where the order of steps is the point, on the foreground runtime with its
 //! virtual clock.
 
+mod call_support;
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use call_support::{bytes, hang, on, reply_to, value};
 use common::{HANG, Log};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
@@ -15,32 +17,8 @@ use fuchsine_dispatcher::{
 };
 use fuchsine_tests::pools::{World, in_the_foreground, on_every_pool, on_pools};
 
-fn on(world: &World, name: &str, builder: DispatcherBuilder) -> Dispatcher {
-    world.driver(name).new_dispatcher(builder.name(name)).expect("created")
-}
-
 fn plain(world: &World, name: &str) -> Dispatcher {
     on(world, name, DispatcherBuilder::new())
-}
-
-fn bytes(value: u64) -> Message {
-    Message::from_bytes(&value.to_le_bytes())
-}
-
-fn value(message: &Message) -> u64 {
-    u64::from_le_bytes(message.bytes().try_into().expect("eight bytes"))
-}
-
-/// A deadline that only a hang reaches.
-fn hang(world: &World) -> Instant {
-    world.runtime().now() + HANG
-}
-
-/// The reply to a request, in its arena.
-fn reply_to(request: Message, value: u64) -> Message {
-    let mut reply = request.recycle(8);
-    reply.bytes_mut().copy_from_slice(&value.to_le_bytes());
-    reply
 }
 
 /// Answers every request with its number plus one, until the client closes.

@@ -1,39 +1,16 @@
 //! Goal: many calls at once, from many threads and against everything that ends one: each has one outcome, its own.
 //! Method: pools, and choices by a seed that is printed.
 
+mod call_support;
 mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::HANG;
-use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Handle, Instant, Message, Status};
-use fuchsine_tests::pools::{World, on_pools};
+use call_support::{bytes, hang, on, reply_to, value};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Handle, Message, Status};
+use fuchsine_tests::pools::on_pools;
 use fuchsine_tests::random::Random;
-
-fn on(world: &World, name: &str, builder: DispatcherBuilder) -> Dispatcher {
-    world.driver(name).new_dispatcher(builder.name(name)).expect("created")
-}
-
-fn bytes(value: u64) -> Message {
-    Message::from_bytes(&value.to_le_bytes())
-}
-
-fn value(message: &Message) -> u64 {
-    u64::from_le_bytes(message.bytes().try_into().expect("eight bytes"))
-}
-
-/// A deadline that only a hang reaches.
-fn hang(world: &World) -> Instant {
-    world.runtime().now() + HANG
-}
-
-/// The reply to a request, in its arena.
-fn reply_to(request: Message, value: u64) -> Message {
-    let mut reply = request.recycle(8);
-    reply.bytes_mut().copy_from_slice(&value.to_le_bytes());
-    reply
-}
 
 /// Replies, deadlines, cancels and closes against each other and against the shutdown, chosen by a seed: each call that
 /// was accepted is told once or taken back, with an outcome that fits, and nothing of it stays behind.
