@@ -1,0 +1,228 @@
+//! Where a test looks into a run: what it decides, where it may step in, and what it is told.
+//!
+//! A [`Probe`] belongs to a thread, not to a runtime: the thread that turns a crank has it, and so has each helper that the
+//! crank waits for. So code of any layer asks it without being handed anything, and threads that no crank waits for are
+//! left alone.
+//!
+//! Without the feature `testing`, and in builds for a model checker, the functions here are empty and their arguments are
+//! never made: the machine code of a build for production is that of a build in which the calls are deleted.
+
+use std::panic::Location;
+
+/// What is decided. Always legal ways to go on, of which production takes the one that comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Choice {
+    /// Which of all that can go on does: a runnable, a helper, a piece of lane work, an event that is due.
+    Next,
+    /// Which of several events that are due is taken.
+    Event,
+    /// Whether an inline call that is allowed is made (0) or deferred (1).
+    Inline,
+    /// Whether a callback goes on (0) or lets others go first (1) at a [`Point`].
+    Overlap,
+}
+
+/// Where in a callback another thread could come in between. No lock is held there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Point {
+    /// Before something is posted, spawned or armed.
+    Post,
+    /// Before something is canceled.
+    Cancel,
+    /// Before a channel is written.
+    Write,
+    /// Before a channel is read, or a read of it registered.
+    Read,
+    /// Before an end of a channel is closed.
+    Close,
+    /// Before and after a future is polled.
+    Await,
+    /// Before a shutdown begins.
+    Shutdown,
+}
+
+/// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    pub(crate) dispatcher: u64,
+    pub(crate) operation: u64,
+    /// Futures are numbered apart.
+    pub(crate) is_future: bool,
+}
+
+/// How a callback is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Told {
+    /// What it waited for has come about, or failed with a status of its own.
+    Outcome,
+    /// `Canceled`.
+    Canceled,
+}
+
+/// What has happened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Note {
+    /// A callback was accepted. `kind` is what dumps call it, `type_name` the type of its closure.
+    Accepted { ticket: Ticket, kind: &'static str, type_name: &'static str, location: &'static Location<'static> },
+    /// A callback was not accepted.
+    Refused { dispatcher: u64 },
+    /// What it waits for has happened: it is queued.
+    Ready { ticket: Ticket },
+    /// It is about to be called; whether inside of the call that made it ready.
+    Begun { ticket: Ticket, told: Told, inline: bool },
+    /// It has returned, or panicked, and its closure is dropped.
+    Ended { ticket: Ticket },
+    /// It was taken back by a cancel.
+    TakenBack { ticket: Ticket },
+    /// A shutdown of a dispatcher has begun.
+    ShutdownBegan { dispatcher: u64 },
+    /// The shutdown observer of a dispatcher is about to be called, if it has one.
+    ObserverBegun { dispatcher: u64 },
+    /// It has returned: nothing of the dispatcher runs any more.
+    ObserverEnded { dispatcher: u64 },
+    /// The observer of a driver's shutdown is about to be called, if it has one.
+    DriverGone { driver: u64 },
+    /// Something that has an end was made. `what` is one word: arena, channel, dispatcher, irq.
+    Made { what: &'static str, id: u64, location: &'static Location<'static> },
+    /// It is gone.
+    Gone { what: &'static str, id: u64 },
+}
+
+/// Who decides and is told.
+pub(crate) trait Probe: Send + Sync {
+    /// Which of `of` ways it goes on; `of` is at least 2 and the answer is less.
+    fn choose(&self, choice: Choice, of: usize) -> usize;
+
+    /// A callback has come to a point. No lock is held: whatever another thread could do may be done here.
+    fn point(&self, point: Point);
+
+    /// Something has happened. Locks may be held: nothing of the runtime may be called.
+    fn note(&self, note: Note);
+}
+
+#[cfg(all(feature = "testing", not(any(loom, shuttle))))]
+mod current {
+    use std::cell::RefCell;
+
+    use super::{Choice, Note, Point, Probe};
+    use crate::sync::{Arc, thread_local};
+
+    thread_local! {
+        static CURRENT: RefCell<Option<Arc<dyn Probe>>> = const { RefCell::new(None) };
+    }
+
+    /// The calling thread has this probe, or none, until the answer is dropped.
+    #[must_use = "the probe is taken away again when this is dropped"]
+    pub(crate) fn attach(probe: Option<Arc<dyn Probe>>) -> Attached {
+        Attached(CURRENT.with(|current| current.replace(probe)))
+    }
+
+    /// The probe that the thread had before comes back when this is dropped.
+    pub(crate) struct Attached(Option<Arc<dyn Probe>>);
+
+    impl Drop for Attached {
+        fn drop(&mut self) {
+            let _ = CURRENT.try_with(|current| current.replace(self.0.take()));
+        }
+    }
+
+    /// The probe of the calling thread.
+    pub(crate) fn current() -> Option<Arc<dyn Probe>> {
+        CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+    }
+
+    #[inline]
+    fn is_attached() -> bool {
+        CURRENT.try_with(|current| current.borrow().is_some()).unwrap_or_default()
+    }
+
+    /// See [`Probe::choose`]. 0 where there is nothing to choose, or nobody who does.
+    #[inline]
+    pub(crate) fn choose(choice: Choice, of: usize) -> usize {
+        if of < 2 || !is_attached() {
+            return 0;
+        }
+        current().map_or(0, |probe| probe.choose(choice, of))
+    }
+
+    /// See [`Probe::point`].
+    #[inline]
+    pub(crate) fn point(point: Point) {
+        if is_attached()
+            && let Some(probe) = current()
+        {
+            probe.point(point);
+        }
+    }
+
+    /// See [`Probe::note`].
+    #[inline]
+    pub(crate) fn note(note: impl FnOnce() -> Note) {
+        if is_attached()
+            && let Some(probe) = current()
+        {
+            probe.note(note());
+        }
+    }
+}
+
+#[cfg(not(all(feature = "testing", not(any(loom, shuttle)))))]
+mod current {
+    use super::{Choice, Note, Point};
+
+    #[inline(always)]
+    pub(crate) fn choose(_choice: Choice, _of: usize) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    pub(crate) fn point(_point: Point) {}
+
+    #[inline(always)]
+    pub(crate) fn note(_note: impl FnOnce() -> Note) {}
+}
+
+pub(crate) use current::*;
+
+#[cfg(all(test, feature = "testing", not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, Mutex};
+
+    #[derive(Default)]
+    struct Recorder(Mutex<Vec<String>>);
+
+    impl Probe for Recorder {
+        fn choose(&self, choice: Choice, of: usize) -> usize {
+            self.0.lock().push(format!("{choice:?} of {of}"));
+            of - 1
+        }
+
+        fn point(&self, point: Point) {
+            // It may ask for itself, as whatever is called here may.
+            assert!(current().is_some());
+            self.0.lock().push(format!("{point:?}"));
+        }
+
+        fn note(&self, note: Note) {
+            self.0.lock().push(format!("{note:?}"));
+        }
+    }
+
+    #[test]
+    fn a_thread_asks_its_probe_and_no_other_thread_does() {
+        let recorder = Arc::new(Recorder::default());
+        assert_eq!(choose(Choice::Next, 3), 0);
+        let attached = attach(Some(Arc::clone(&recorder) as Arc<dyn Probe>));
+        assert_eq!(choose(Choice::Next, 3), 2);
+        assert_eq!(choose(Choice::Next, 1), 0, "there is nothing to choose");
+        point(Point::Post);
+        note(|| Note::Refused { dispatcher: 7 });
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(current().is_none()));
+        });
+        drop(attached);
+        point(Point::Cancel);
+        assert_eq!(*recorder.0.lock(), ["Next of 3", "Post", "Refused { dispatcher: 7 }"]);
+    }
+}
