@@ -26,6 +26,7 @@ use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Point};
 use crate::time::Instant;
 
 /// A call that waits for its reply; dropping it gives the call up.
@@ -74,6 +75,7 @@ impl<H: HearReply> Invoke for CallFn<H> {
             (Outcome::Failed(status), _) => Err(status),
             (Outcome::Canceled, _) => Err(Status::Canceled),
         };
+        probe::point(Point::Begin);
         handler.hear(result);
     }
 }

@@ -1,6 +1,7 @@
 //! A channel's ends: making a pair, writing, reading what is there, closing.
 
 use std::fmt;
+use std::panic::Location;
 use std::task::{Poll, Waker};
 
 use super::error::WriteError;
@@ -11,6 +12,7 @@ use super::registration::Registered;
 use super::teardown;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Note};
 use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 pub(super) type ChannelPair = Pair<Message, Registered>;
@@ -49,15 +51,20 @@ pub struct Channel {
 
 impl Channel {
     /// Two connected ends, with no limit on what may wait in between.
+    #[track_caller]
     pub fn pair() -> (Channel, Channel) {
         Channel::pair_with(Limits::default())
     }
 
     /// Two connected ends, and a limit on what may wait in each direction.
+    #[track_caller]
     pub fn pair_with(limits: Limits) -> (Channel, Channel) {
         let pair = Arc::new(Pair::new(limits));
         let other = Arc::clone(&pair);
-        let id = fresh_id();
+        let (id, location) = (fresh_id(), Location::caller());
+        for side in [Side::A, Side::B] {
+            probe::note(|| Note::Made { what: "channel end", id: Channel::end_id(id, side), location });
+        }
         (Channel { pair, side: Side::A, id }, Channel { pair: other, side: Side::B, id })
     }
 
@@ -156,6 +163,11 @@ impl Channel {
         !self.pair.is_open(self.side.other())
     }
 
+    /// The number of an end, in notes.
+    fn end_id(id: u64, side: Side) -> u64 {
+        id << 1 | side as u64
+    }
+
     /// For the future: the oldest message, or the waker is noted. `awaiting` is the future's own mark.
     pub(crate) fn poll_next(&self, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<Message, Status>> {
         let (polled, room) = self.pair.poll_read(self.side, awaiting, waker);
@@ -189,6 +201,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
+        probe::note(|| Note::Gone { what: "channel end", id: Channel::end_id(self.id, self.side) });
         let Closed { unread, to_tell } = self.pair.close(self.side);
         teardown::close(unread, to_tell);
     }

@@ -53,6 +53,7 @@ impl Message {
     ///
     /// # Panics
     /// When memory is exhausted.
+    #[track_caller]
     pub fn with_len(len: usize) -> Self {
         Message::from(Arena::with_capacity(len.max(LEAST_ROOM)).into_buffer(len))
     }
@@ -61,6 +62,7 @@ impl Message {
     ///
     /// # Panics
     /// When memory is exhausted.
+    #[track_caller]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut message = Message::with_len(bytes.len());
         message.bytes_mut().copy_from_slice(bytes);

@@ -15,6 +15,7 @@ use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::inline::Origin;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Point};
 use crate::time::Instant;
 
 /// An operation that a dispatcher has accepted.
@@ -95,6 +96,7 @@ impl<F: FnOnce(Result<(), Status>) + Send + 'static> Invoke for WaitFn<F> {
         let WaitFn { pair, place, handler } = self;
         drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
         let _running = Running { pair, side: place.side() };
+        probe::point(Point::Begin);
         handler(outcome.into_result().map(drop));
     }
 }

@@ -29,6 +29,7 @@ use super::registration::Registered;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
 use crate::status::Status;
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
 
@@ -54,6 +55,12 @@ impl Rendezvous {
     /// Ends it. What was there comes back, to be dropped with no lock held.
     fn end(&self) -> Meeting {
         std::mem::replace(&mut *self.meeting.lock(), Meeting::Over)
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        probe::note(|| Note::Gone { what: "token", id: (&raw const *self).addr() as u64 });
     }
 }
 
@@ -108,14 +115,17 @@ impl<F: FnOnce(Result<Channel, Status>) + Send + 'static> Invoke for TokenFn<F> 
             (Outcome::Failed(status), _) => Err(status),
             (Outcome::Done(_) | Outcome::Canceled, _) => Err(Status::Canceled),
         };
+        probe::point(Point::Begin);
         handler(result);
     }
 }
 
 impl Token {
     /// The two ends of a new token.
+    #[track_caller]
     pub fn pair() -> (Token, Token) {
-        let shared = Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) });
+        let (shared, location) = (Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) }), Location::caller());
+        probe::note(|| Note::Made { what: "token", id: Arc::as_ptr(&shared).addr() as u64, location });
         let other = Arc::clone(&shared);
         (Token { shared: Some(shared), side: Side::A }, Token { shared: Some(other), side: Side::B })
     }

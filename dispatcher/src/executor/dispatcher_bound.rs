@@ -18,6 +18,7 @@ use super::join::{JoinError, JoinHandle};
 use crate::runtime::callback_queue::{Invoke, Outcome};
 use crate::runtime::{DispatcherHandle, PostError, current, message_of};
 use crate::status::Status;
+use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Mutex};
 
 /// Owns a `T` that lives on one synchronized dispatcher: it is made there, used there, and dropped there. So it needs
@@ -121,7 +122,10 @@ struct CallFn<T: 'static, F> {
 impl<T: 'static, F: FnOnce(&mut T) + Send + 'static> Invoke for CallFn<T, F> {
     fn invoke(self, outcome: Outcome) {
         if let Outcome::Done(_) = outcome {
-            self.bound.home.lend(self.call);
+            self.bound.home.lend(|value| {
+                probe::point(Point::Begin);
+                (self.call)(value);
+            });
         }
     }
 }
@@ -144,7 +148,10 @@ where
         let (Outcome::Done(_), Some(dispatcher)) = (outcome, current()) else { return };
         let CallForFn { bound, call, teller } = self;
         bound.home.lend(|value| {
-            let called = catch_unwind(AssertUnwindSafe(|| call(value)));
+            let called = catch_unwind(AssertUnwindSafe(|| {
+                probe::point(Point::Begin);
+                call(value)
+            }));
             teller.tell(called.map_err(|payload| {
                 let message = message_of(payload);
                 dispatcher.inner().report_panic(message.clone());

@@ -16,11 +16,12 @@ use async_task::Runnable;
 use super::join::{JoinError, JoinHandle, Joined};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::call_stack;
-use crate::runtime::callback_queue::{Callback, Invoke, Outcome};
+use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome};
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::live_futures::FutureId;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Fate, Note, Point};
 
 /// A queued wake as a callback.
 struct Wake(Runnable);
@@ -48,23 +49,38 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let waker = {
             let mut core = self.dispatcher.lock();
-            if self.finished {
+            let fate = if self.finished {
                 core.counts.ran += 1;
+                Fate::Ran
             } else if core.state.accepts() {
                 // Nobody but its handle ends a future early while the dispatcher runs.
                 core.counts.taken_back += 1;
+                Fate::TakenBack
             } else {
                 core.counts.canceled += 1;
-            }
+                Fate::Canceled
+            };
+            probe::note(|| Note::FutureEnded { ticket: self.id.ticket(self.dispatcher.id()), fate });
             core.futures.remove(self.id)
         };
         drop(waker);
     }
 }
 
-/// Has the dispatcher admit and list a future; `None` if it does not.
-fn admit(dispatcher: &Arc<DispatcherInner>) -> Option<FutureId> {
-    Some(dispatcher.admit().ok()?.futures.insert())
+/// Has the dispatcher admit and list a future of type `F`; `None` if it does not.
+fn admit<F>(handle: &DispatcherHandle, location: &'static Location<'static>) -> Option<FutureId> {
+    let dispatcher = handle.inner();
+    let mut core = dispatcher.admit().ok()?;
+    let id = core.futures.insert();
+    probe::note(|| Note::Accepted {
+        ticket: id.ticket(dispatcher.id()),
+        kind: Kind::Wake.as_str(),
+        type_name: std::any::type_name::<F>(),
+        location,
+        deadline: u64::MAX,
+        always_on: handle.flavour().is_always_on(),
+    });
+    Some(id)
 }
 
 /// A user's future with its panics caught and its end counted.
@@ -82,7 +98,10 @@ impl<F: Future> Future for Tracked<F> {
         let Some(future) = this.future.as_mut() else {
             panic!("a future is not polled again after it has finished");
         };
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            probe::point(Point::Begin);
+            future.as_mut().poll(cx)
+        }));
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(value)) => Ok(value),
@@ -106,6 +125,9 @@ impl<F: Future> Tracked<F> {
 
     fn drop_future(&mut self) {
         let future = self.future.take();
+        if future.is_some() {
+            probe::note(|| Note::FutureDropped { ticket: self.ending.id.ticket(self.ending.dispatcher.id()) });
+        }
         let dispatcher = Arc::clone(&self.ending.dispatcher);
         dispatcher.guard_panic(|| drop(future));
     }
@@ -167,7 +189,7 @@ impl DispatcherHandle {
         G::Output: Send + 'static,
     {
         let location = Location::caller();
-        let Some(id) = admit(self.inner()) else { return Err(SpawnError::shuts_down(future)) };
+        let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         let (runnable, task) = async_task::spawn(tracked, self.waking(location));
         self.begin(id, runnable);
@@ -213,7 +235,7 @@ impl DispatcherHandle {
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
             return Err(SpawnError { future, cause: Cause::NotLocal });
         }
-        let Some(id) = admit(self.inner()) else { return Err(SpawnError::shuts_down(future)) };
+        let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         // The task itself checks at each poll and at the drop that it is on the thread of this call.
         let (runnable, task) = async_task::spawn_local(tracked, self.waking(location));

@@ -15,6 +15,7 @@ use super::driver::DriverInner;
 use super::ids::DispatcherId;
 #[cfg(feature = "testing")]
 use crate::sync::Weak;
+use crate::sync::probe::{self, Note};
 use crate::sync::thread::ThreadId;
 use crate::sync::unmodelled::{AtomicU64, Mutex, Ordering};
 use crate::sync::{Arc, thread, thread_local};
@@ -136,6 +137,7 @@ impl Drop for FrameGuard {
             let mut stack = stack.borrow_mut();
             let popped = stack.pop();
             publish(stack.last());
+            probe::note(|| Note::Left);
             popped
         });
         // Outside of the borrow: dropping what it names may run code that asks what is current.
@@ -151,6 +153,10 @@ fn with_stack<R: Default>(f: impl FnOnce(&RefCell<Vec<Frame>>) -> R) -> R {
 
 fn push(frame: Frame) -> FrameGuard {
     publish(Some(&frame));
+    probe::note(|| {
+        let dispatcher = frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw());
+        Note::Entered { driver: frame.owner().id().as_raw(), dispatcher }
+    });
     with_stack(|stack| stack.borrow_mut().push(frame));
     FrameGuard(())
 }
@@ -204,12 +210,14 @@ pub(crate) fn as_work_of<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() 
             STACK.with(|stack| {
                 stack.replace(std::mem::take(&mut self.0));
                 publish(stack.borrow().last());
+                probe::note(|| Note::Left);
             });
         }
     }
     let stack = STACK.with(RefCell::take);
     let _restore = Restore(stack, WORK_OF.with(|work_of| work_of.replace(Some(Arc::clone(dispatcher)))));
     publish(None);
+    probe::note(|| Note::Entered { driver: 0, dispatcher: 0 });
     f()
 }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
-use super::driver::DriverInner;
 use super::flavour::Flavour;
 use super::inline::Reason;
 use super::irq::Irqs;
@@ -107,20 +106,21 @@ impl Core {
 
     /// Puts an armed operation that has its outcome at the end of the queue, or aside if the driver is suspended; of an
     /// irq, its delivery. The source of its event comes back, to be taken down if the event did not come from there.
-    pub(super) fn make_ready(&mut self, owner: &DriverInner, id: OpId, outcome: Outcome) -> EventSource {
+    pub(super) fn make_ready(&mut self, dispatcher: &DispatcherInner, id: OpId, outcome: Outcome) -> EventSource {
         if self.queue.stage(id) == Some(Stage::Bound) && matches!(outcome, Outcome::Done(_)) {
-            self.trigger_irq(owner, id, outcome);
+            self.trigger_irq(dispatcher, id, outcome);
             return EventSource::None;
         }
         let stage = match self.parking.is_on {
             true => {
                 let flavour = self.flavour(id);
-                self.stage_of_event(owner, flavour, outcome)
+                self.stage_of_event(dispatcher.owner(), flavour, outcome)
             }
             false => Stage::Ready,
         };
         let source = self.queue.decide(id, outcome);
         self.queue.move_to(id, stage);
+        self.note_ready(dispatcher.id(), id);
         source
     }
 

@@ -22,6 +22,7 @@ use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Task, ThreadIndex};
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::probe::{self, Note};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::time::Instant;
 
@@ -65,6 +66,12 @@ impl DispatcherInner {
         observer: Option<ShutdownObserver>,
     ) -> Arc<Self> {
         let allows_sync_calls = options.allow_sync_calls;
+        probe::note(|| Note::DispatcherMade {
+            dispatcher: id.as_raw(),
+            driver: owner.id().as_raw(),
+            name: probe::intern(&options.name),
+            synchronized: options.synchronized,
+        });
         Arc::new(DispatcherInner {
             id,
             options,
@@ -163,6 +170,7 @@ impl DispatcherInner {
 
     /// Counts something that was not accepted.
     pub(crate) fn count_refusal(&self) {
+        probe::note(|| Note::Refused { dispatcher: self.id.as_raw() });
         let mut core = self.core.lock();
         if !core.is_retired {
             core.counts.refused += 1;
@@ -196,6 +204,7 @@ impl DispatcherInner {
         let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
         let stage = core.parking.stage_of_task(flavour);
         let id = core.queue.insert(entry, details, stage);
+        core.note_accepted(self.id, id);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -217,7 +226,10 @@ impl DispatcherInner {
         let mut details = self.details(location, deadline);
         details.accepted_at = self.pool.time_after_rest();
         let mut core = self.admit()?;
-        Ok(core.queue.insert(Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) }, details, stage))
+        let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
+        let id = core.queue.insert(entry, details, stage);
+        core.note_accepted(self.id, id);
+        Ok(id)
     }
 
     /// Takes the wake of a future, in whatever state.
@@ -234,7 +246,8 @@ impl DispatcherInner {
         }
         let outcome = if core.state.accepts() { Outcome::Done(0) } else { Outcome::Canceled };
         let stage = core.parking.stage_of_task(flavour);
-        core.queue.insert(Entry { callback, kind: Kind::Wake, flavour, outcome }, details, stage);
+        let id = core.queue.insert(Entry { callback, kind: Kind::Wake, flavour, outcome }, details, stage);
+        core.note_accepted(self.id, id);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -249,6 +262,7 @@ impl DispatcherInner {
         let (entry, _) = core.queue.remove(id)?;
         core.counts.accepted -= 1;
         core.counts.refused += 1;
+        probe::note(|| Note::RefusedAfterAll { ticket: id.ticket(self.id) });
         self.tell_if_idle(&core);
         Some(entry.callback)
     }
@@ -279,19 +293,21 @@ impl DispatcherInner {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
                 let Some((entry, details)) = core.queue.remove(id) else { return };
+                probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
                 core.count_end(entry.kind, outcome);
                 let active = core.enter(&entry, details.location, self);
                 drop(core);
                 self.take_down(details.source);
                 {
                     let _frame = call_stack::push_dispatcher(self);
-                    self.invoke(entry.callback, outcome);
+                    self.note_begun(id, outcome, true);
+                    self.invoke(id, entry.callback, outcome);
                 }
                 self.leave(Some(active));
             }
             Decision::Deferred(reason) => {
                 core.inline_counts.deferred[reason as usize] += 1;
-                let source = core.make_ready(&self.owner, id, outcome);
+                let source = core.make_ready(self, id, outcome);
                 let schedule = core.wants_schedule(self.options.synchronized);
                 drop(core);
                 self.take_down(source);
@@ -313,7 +329,7 @@ impl DispatcherInner {
             return Told::All;
         }
         let Some(decision) = self.decide(&mut core, id, origin, caller) else { return Told::All };
-        core.make_ready(&self.owner, id, outcome);
+        core.make_ready(self, id, outcome);
         match decision {
             Decision::Inline => {
                 core.inline_counts.inlined += 1;
@@ -365,11 +381,13 @@ impl DispatcherInner {
         if stage == Stage::OffloadRunning || is_decided {
             return;
         }
+        probe::note(|| Note::CancelAsked { ticket: id.ticket(self.id) });
         let source = core.queue.decide(id, Outcome::Canceled);
         if stage.is_armed() {
             let flavour = core.flavour(id);
             let ready = core.parking.stage_of_task(flavour);
             core.queue.move_to(id, ready);
+            core.note_ready(self.id, id);
         }
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
@@ -387,6 +405,7 @@ impl DispatcherInner {
         }
         let (entry, details) = core.queue.remove(id)?;
         core.counts.taken_back += 1;
+        probe::note(|| Note::TakenBack { ticket: id.ticket(self.id) });
         self.tell_if_idle(&core);
         drop(core);
         self.take_down(details.source);

@@ -22,6 +22,7 @@ use super::runtime_inner::RuntimeInner;
 use super::{call_stack, dump::DriverDump};
 use crate::pool::{Runnable, Turn};
 use crate::status::Status;
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
@@ -123,8 +124,10 @@ impl DriverInner {
             panics: 0,
             allowed_roles: BTreeSet::new(),
         };
+        let id = DriverId::fresh();
+        probe::note(|| Note::DriverMade { driver: id.as_raw(), name: probe::intern(&name) });
         Arc::new(DriverInner {
-            id: DriverId::fresh(),
+            id,
             name,
             runtime,
             core: Mutex::new(core),
@@ -243,6 +246,7 @@ impl DriverInner {
             return Err(observer);
         }
         core.phase = Phase::ShuttingDown(vec![observer]);
+        probe::note(|| Note::DriverShutdownBegan { driver: self.id.as_raw() });
         let dispatchers = core.dispatchers.clone();
         drop(core);
         self.close_all(dispatchers);
@@ -256,6 +260,7 @@ impl DriverInner {
             return;
         }
         core.phase = Phase::ShuttingDown(Vec::new());
+        probe::note(|| Note::DriverShutdownBegan { driver: self.id.as_raw() });
         let dispatchers = core.dispatchers.clone();
         drop(core);
         self.close_all(dispatchers);
@@ -290,9 +295,14 @@ impl DriverInner {
         let frame = call_stack::push_observers(self, first.and_then(FirstDispatcher::sequence));
         let since = self.runtime.default_pool().coarse_now();
         self.core.lock().observing = Some((thread::current_id(), since));
+        probe::note(|| Note::DriverObserverBegun { driver: self.id.as_raw() });
         for observer in observers {
-            self.guard_panic(observer);
+            self.guard_panic(|| {
+                probe::point(Point::Begin);
+                observer();
+            });
         }
+        probe::note(|| Note::DriverObserverEnded { driver: self.id.as_raw() });
         let requester = self.power.lock().close();
         self.guard_panic(|| drop(requester));
         drop(frame);

@@ -24,12 +24,13 @@ use super::call_stack;
 use super::callback_queue::{Callback, Entry, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
-use super::driver::DriverInner;
 use super::flavour::{Flavour, SourceIdentity};
+use super::ids::DispatcherId;
 use super::irq_state::{Ack, Arming, IrqState, Leftover};
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Reactor, WaitId};
 use crate::status::Status;
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::sys::Readiness;
 use crate::time::Instant;
@@ -111,7 +112,10 @@ where
         let lent = self.handler.lock().take();
         let Some(mut handler) = lent else { return false };
         let acknowledged = Cell::new(false);
-        dispatcher.guard_panic(|| handler(Ok(IrqEvent { count, readiness, acknowledged: &acknowledged })));
+        dispatcher.guard_panic(|| {
+            probe::point(Point::Begin);
+            handler(Ok(IrqEvent { count, readiness, acknowledged: &acknowledged }));
+        });
         *self.handler.lock() = Some(handler);
         acknowledged.get()
     }
@@ -120,6 +124,7 @@ where
         self.line.release();
         let last = self.handler.lock().take();
         if let Some(mut handler) = last {
+            probe::point(Point::Begin);
             handler(Err(status));
         }
     }
@@ -165,9 +170,9 @@ pub(crate) struct Irqs {
 
 impl Core {
     /// An irq was triggered: queues its delivery.
-    pub(super) fn trigger_irq(&mut self, owner: &DriverInner, id: OpId, outcome: Outcome) {
+    pub(super) fn trigger_irq(&mut self, dispatcher: &DispatcherInner, id: OpId, outcome: Outcome) {
         let flavour = self.flavour(id);
-        let stage = self.stage_of_event(owner, flavour, outcome);
+        let stage = self.stage_of_event(dispatcher.owner(), flavour, outcome);
         let Some(bound) = self.irqs.bound.get_mut(&id) else { return };
         let Some(details) = self.queue.details_mut(id) else { return };
         let details =
@@ -175,6 +180,7 @@ impl Core {
         let entry = Entry { callback: Callback::new(Trigger { irq: id }), kind: Kind::Trigger, flavour, outcome };
         let trigger = self.queue.insert(entry, details, stage);
         bound.state.triggered(trigger);
+        self.note_accepted(dispatcher.id(), trigger);
     }
 
     /// Whether a trigger of this irq would be delivered.
@@ -184,9 +190,12 @@ impl Core {
 
     /// Closes an irq whose dispatcher shuts down; its operation is left. A delivery that was queued comes back, to be
     /// dropped without the lock.
-    pub(super) fn close_irq(&mut self, id: OpId) -> (Option<EventSource>, Option<Entry>) {
+    pub(super) fn close_irq(&mut self, owner: DispatcherId, id: OpId) -> (Option<EventSource>, Option<Entry>) {
         let Some(bound) = self.irqs.bound.get_mut(&id) else { return (None, None) };
         let Leftover { wait, trigger, is_running: _ } = bound.state.close();
+        if let Some(trigger) = trigger {
+            probe::note(|| Note::TakenBack { ticket: trigger.ticket(owner) });
+        }
         let trigger = trigger.and_then(|trigger| self.queue.remove(trigger)).map(|(entry, _)| entry);
         (wait.map(EventSource::Wait), trigger)
     }
@@ -234,6 +243,7 @@ impl DispatcherInner {
             Stage::Bound,
         );
         core.irqs.bound.insert(id, bound);
+        core.note_accepted(self.id(), id);
         Some(id)
     }
 
@@ -259,7 +269,7 @@ impl DispatcherInner {
             return;
         }
         let bound = core.irqs.bound.remove(&id);
-        core.make_ready(self.owner(), id, Outcome::Failed(Status::from(refused)));
+        core.make_ready(self, id, Outcome::Failed(Status::from(refused)));
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         drop(bound);
@@ -347,12 +357,16 @@ impl IrqHandle {
         let mut core = dispatcher.lock();
         let (entry, _) = core.queue.remove(self.id).ok_or(CancelError)?;
         core.counts.taken_back += 1;
+        probe::note(|| Note::TakenBack { ticket: self.id.ticket(dispatcher.id()) });
         let bound = core.irqs.bound.remove(&self.id);
         let (leftover, irq) = match bound {
             Some(mut bound) => (bound.state.close(), Some(bound.irq)),
             // It could not be armed, and was about to be told so.
             None => (Leftover::default(), None),
         };
+        if let Some(trigger) = leftover.trigger {
+            probe::note(|| Note::TakenBack { ticket: trigger.ticket(dispatcher.id()) });
+        }
         let trigger = leftover.trigger.and_then(|trigger| core.queue.remove(trigger));
         dispatcher.tell_if_idle(&core);
         drop(core);

@@ -12,6 +12,7 @@ use crate::event_loop::{EventTarget, Reactor, Source, WaitError, WaitId, WaitRef
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::probe::{self, Note};
 use crate::sys::Interest;
 use crate::sys::event_count::EventCount;
 use crate::sys::sim;
@@ -61,24 +62,30 @@ enum LineSource {
 }
 
 impl Irq {
+    #[track_caller]
     fn of(source: LineSource) -> Irq {
+        let location = Location::caller();
         let identity = match &source {
             LineSource::Other(source) => source.identity().and_then(SourceIdentity::from_bits),
             LineSource::Kernel(_) | LineSource::Simulated(_) => None,
         };
         let identity = identity.or_else(SourceIdentity::fresh);
-        Irq { line: Arc::new(IrqLine { source, identity, is_bound: AtomicBool::new(false) }) }
+        let line = Arc::new(IrqLine { source, identity, is_bound: AtomicBool::new(false) });
+        probe::note(|| Note::Made { what: "irq", id: Arc::as_ptr(&line).addr() as u64, location });
+        Irq { line }
     }
 
     /// An irq over a descriptor of the operating system, and what triggers it.
     ///
     /// # Errors
     /// What the system says when it gives no further descriptor.
+    #[track_caller]
     pub fn new() -> io::Result<(Irq, IrqTrigger)> {
         let counter = Arc::new(EventCount::new()?);
         Ok((Irq::of(LineSource::Kernel(Arc::clone(&counter))), IrqTrigger(TriggerOf::Kernel(counter))))
     }
 
+    #[track_caller]
     fn simulated() -> (Irq, IrqTrigger) {
         let event = sim::Event::new();
         (Irq::of(LineSource::Simulated(event.clone())), IrqTrigger(TriggerOf::Simulated(event)))
@@ -86,6 +93,7 @@ impl Irq {
 
     /// An irq over something of one's own that becomes readable, such as an eventfd that a device signals. It counts as
     /// triggered as long as it is readable when the last trigger is acknowledged, so the handler reads first.
+    #[track_caller]
     pub fn over(source: impl Waitable + Send + Sync + 'static) -> Irq {
         Irq::of(LineSource::Other(Box::new(source)))
     }
@@ -93,6 +101,12 @@ impl Irq {
     fn claim(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release of `release`; what the last handler did is seen by the next one.
         !self.line.is_bound.swap(true, Ordering::Acquire)
+    }
+}
+
+impl Drop for IrqLine {
+    fn drop(&mut self) {
+        probe::note(|| Note::Gone { what: "irq", id: (&raw const *self).addr() as u64 });
     }
 }
 
@@ -175,6 +189,7 @@ impl DispatcherHandle {
     ///
     /// # Errors
     /// What the system says when it gives no further descriptor.
+    #[track_caller]
     pub fn new_irq(&self) -> io::Result<(Irq, IrqTrigger)> {
         if self.inner().owner().runtime().is_simulated() { Ok(Irq::simulated()) } else { Irq::new() }
     }

@@ -13,6 +13,13 @@ pub(crate) struct FutureId {
     generation: u32,
 }
 
+impl FutureId {
+    /// The id as a number.
+    pub(crate) fn as_key(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+}
+
 #[derive(Debug)]
 struct Slot {
     generation: u32,

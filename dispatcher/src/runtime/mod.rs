@@ -25,6 +25,7 @@ mod irq;
 mod irq_line;
 mod irq_state;
 pub(crate) mod live_futures;
+mod notes;
 mod offload;
 mod panic;
 mod power;

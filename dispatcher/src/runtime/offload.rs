@@ -20,6 +20,7 @@ use super::task::{CancelError, PostError, TakenBack};
 use crate::event_loop::Lane;
 use crate::pool::lanes::LaneItem;
 use crate::status::Status;
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::time::Instant;
 
@@ -65,6 +66,7 @@ where
     fn invoke(self, _outcome: Outcome) {
         let DoneFn { cell, done } = self;
         let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
+        probe::point(Point::Begin);
         match cell {
             Cell::Finished(Ok(result)) => done(Ok(result)),
             Cell::Finished(Err(message)) => done(Err(OffloadError::Panicked(message))),
@@ -122,6 +124,7 @@ impl DispatcherInner {
             return false;
         }
         core.queue.move_to(id, Stage::OffloadRunning);
+        probe::note(|| Note::WorkBegun { ticket: id.ticket(self.id()) });
         core.inside.offloads += 1;
         call_stack::make_known();
         if let Some((type_name, location)) = core.queue.origin(id) {
@@ -140,7 +143,7 @@ impl DispatcherInner {
         core.exit(ActiveId::of_this_thread(), self.pool().coarse_now());
         core.inside.offloads -= 1;
         core.inline_counts.deferred[Reason::Queued as usize] += 1;
-        core.make_ready(self.owner(), id, Outcome::Done(0));
+        core.make_ready(self, id, Outcome::Done(0));
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if schedule {

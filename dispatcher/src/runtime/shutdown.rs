@@ -21,9 +21,11 @@ use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage};
 use super::core::{ActiveWhat, Core};
 use super::dispatcher::DispatcherInner;
 use super::flavour::Flavour;
+use super::ids::DispatcherId;
 use super::state::{BeginShutdown, DispatcherState};
 use crate::pool::Turn;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Note, Point};
 
 impl DispatcherInner {
     /// Begins the shutdown. Calls no user code.
@@ -32,7 +34,8 @@ impl DispatcherInner {
         if core.state.begin_shutdown() == BeginShutdown::BegunBefore {
             return;
         }
-        let Leftovers { sources, triggers } = core.mark_canceled();
+        probe::note(|| Note::ShutdownBegan { dispatcher: self.id().as_raw() });
+        let Leftovers { sources, triggers } = core.mark_canceled(self.id());
         let stop = self.stop_state_if_any().cloned();
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
@@ -71,9 +74,14 @@ impl DispatcherInner {
         drop(core);
         // What triggered them may be the caller's, and nobody else's.
         self.guard_panic(|| drop(irqs));
+        probe::note(|| Note::ObserverBegun { dispatcher: self.id().as_raw() });
         if let Some(observer) = observer {
-            self.guard_panic(observer);
+            self.guard_panic(|| {
+                probe::point(Point::Begin);
+                observer();
+            });
         }
+        probe::note(|| Note::ObserverEnded { dispatcher: self.id().as_raw() });
         drop(frame);
         let mut core = self.lock();
         core.exit(active, self.pool().coarse_now());
@@ -94,11 +102,12 @@ impl DispatcherInner {
             if let Some(active) = active.take() {
                 core = self.exit(core, active);
             }
-            let Some((entry, location)) = core.queue.pop_ready() else { return };
+            let Some((id, entry, location)) = core.queue.pop_ready() else { return };
             core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, location, self));
             drop(core);
-            self.invoke(entry.callback, entry.outcome);
+            self.note_begun(id, entry.outcome, false);
+            self.invoke(id, entry.callback, entry.outcome);
         }
     }
 
@@ -124,11 +133,11 @@ struct Leftovers {
 
 impl Core {
     /// Puts all that is pending into the order of cancellation.
-    fn mark_canceled(&mut self) -> Leftovers {
+    fn mark_canceled(&mut self, dispatcher: DispatcherId) -> Leftovers {
         let mut left = Leftovers::default();
         let irqs: Vec<_> = self.queue.ids(Stage::Bound).collect();
         for &id in &irqs {
-            let (source, trigger) = self.close_irq(id);
+            let (source, trigger) = self.close_irq(dispatcher, id);
             left.sources.extend(source);
             left.triggers.extend(trigger);
         }

@@ -27,9 +27,11 @@ use super::driver::{Driver, DriverInner};
 use super::flavour::Flavour;
 #[cfg(doc)]
 use super::handle::DispatcherHandle;
+use super::ids::DispatcherId;
 use super::power::{CallDue, Completer, DueCall, Power, Requester};
 use crate::pool::{Runnable, Turn};
 use crate::status::{Canceled, Status};
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, MutexGuard};
 use crate::sys::Readiness;
 use crate::time::Instant;
@@ -93,7 +95,7 @@ impl Core {
     }
 
     /// Step 1 here. What is to be disarmed comes back.
-    fn park(&mut self, power: &mut Power) -> (Vec<EventSource>, CallDue) {
+    fn park(&mut self, dispatcher: DispatcherId, power: &mut Power) -> (Vec<EventSource>, CallDue) {
         let wake_executes = self.active.iter().any(|active| {
             let source = active.flavour.source();
             source.is_some_and(|source| power.is_wake_source(source))
@@ -116,6 +118,7 @@ impl Core {
             };
             wake_is_queued |= is_wake;
             self.queue.move_to(id, if is_wake { Stage::ParkedWake } else { Stage::Parked });
+            self.note_ready(dispatcher, id);
         }
         let delayed: Vec<_> = self.queue.ids(Stage::Delayed).collect();
         let mut timers = Vec::new();
@@ -131,8 +134,9 @@ impl Core {
     }
 
     /// Step 4 here: what has to be disarmed, and which timers have to be armed.
-    fn unpark(&mut self, now: Instant) -> (Vec<EventSource>, Vec<(OpId, Instant)>) {
+    fn unpark(&mut self, dispatcher: DispatcherId, now: Instant) -> (Vec<EventSource>, Vec<(OpId, Instant)>) {
         self.parking.is_on = false;
+        probe::note(|| Note::Unparked { dispatcher: dispatcher.as_raw() });
         self.queue.move_all_to_front(Stage::ParkedWake, Stage::Ready);
         let parked: Vec<_> = self.queue.ids(Stage::Parked).collect();
         for id in parked {
@@ -156,6 +160,7 @@ impl Core {
         for (_, id) in due {
             sources.push(self.queue.decide(id, Outcome::Done(0)));
             self.queue.move_to(id, Stage::Ready);
+            self.note_ready(dispatcher, id);
         }
         (sources, later)
     }
@@ -172,7 +177,7 @@ impl DispatcherInner {
         let mut core = self.lock();
         let (timers, due) = {
             let mut power = self.owner().power().lock();
-            let parked = core.park(&mut power);
+            let parked = core.park(self.id(), &mut power);
             if core.executes_regular() {
                 core.parking.is_waited_for = true;
                 power.wait_for_one_more();
@@ -195,7 +200,7 @@ impl DispatcherInner {
         if !core.parking.is_on {
             return;
         }
-        let (sources, timers) = core.unpark(now);
+        let (sources, timers) = core.unpark(self.id(), now);
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         for source in sources {
@@ -283,10 +288,13 @@ impl Runnable for CallTurn {
         let due = driver.power().lock().begin_call();
         {
             let _frame = call_stack::push_driver(driver);
-            driver.guard_panic(|| match due {
-                DueCall::Complete(completer, outcome) => completer(outcome),
-                DueCall::Request(requester) => requester(&Driver::from_inner(Arc::clone(driver))),
-                DueCall::Nothing => {}
+            driver.guard_panic(|| {
+                probe::point(Point::Begin);
+                match due {
+                    DueCall::Complete(completer, outcome) => completer(outcome),
+                    DueCall::Request(requester) => requester(&Driver::from_inner(Arc::clone(driver))),
+                    DueCall::Nothing => {}
+                }
             });
         }
         driver.power().lock().end_call();

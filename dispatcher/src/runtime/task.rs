@@ -7,6 +7,7 @@ use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use crate::status::{Canceled, Status};
+use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
 
 /// A user's task as a callback.
@@ -14,6 +15,7 @@ pub(super) struct TaskFn<F>(pub(super) F);
 
 impl<F: FnOnce(Result<(), Canceled>) + Send + 'static> Invoke for TaskFn<F> {
     fn invoke(self, outcome: Outcome) {
+        probe::point(Point::Begin);
         (self.0)(match outcome {
             Outcome::Done(_) => Ok(()),
             Outcome::Failed(_) | Outcome::Canceled => Err(Canceled),

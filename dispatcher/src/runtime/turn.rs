@@ -12,13 +12,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::call_stack;
-use super::callback_queue::{Callback, Outcome};
+use super::callback_queue::{Callback, OpId, Outcome};
 use super::core::ActiveId;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use crate::pool::{Place, Runnable, Turn};
 use crate::sync::Arc;
+use crate::sync::probe::{self, Note};
 
 impl Runnable for DispatcherInner {
     fn place(&self) -> Place {
@@ -64,7 +65,7 @@ impl DispatcherInner {
             if core.state != DispatcherState::Running {
                 break;
             }
-            let Some((entry, location)) = core.queue.pop_ready() else { break };
+            let Some((id, entry, location)) = core.queue.pop_ready() else { break };
             core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, location, self));
             let share = !self.options().synchronized && core.wants_schedule(false);
@@ -72,7 +73,8 @@ impl DispatcherInner {
             if share {
                 self.schedule_beside();
             }
-            self.invoke(entry.callback, entry.outcome);
+            self.note_begun(id, entry.outcome, false);
+            self.invoke(id, entry.callback, entry.outcome);
         }
         drop(frame);
         let mut core = self.lock();
@@ -89,14 +91,15 @@ impl DispatcherInner {
     pub(crate) fn run_claimed(self: &Arc<Self>) {
         let mut core = self.lock();
         let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
-        let active = claimed.as_ref().map(|(entry, location)| {
+        let active = claimed.as_ref().map(|(_, entry, location)| {
             core.count_end(entry.kind, entry.outcome);
             core.enter(entry, location, self)
         });
         drop(core);
-        if let Some((entry, _)) = claimed {
+        if let Some((id, entry, _)) = claimed {
             let _frame = call_stack::push_dispatcher(self);
-            self.invoke(entry.callback, entry.outcome);
+            self.note_begun(id, entry.outcome, true);
+            self.invoke(id, entry.callback, entry.outcome);
         }
         self.leave(active);
     }
@@ -117,8 +120,9 @@ impl DispatcherInner {
     }
 
     /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
-    pub(crate) fn invoke(self: &Arc<Self>, callback: Callback, outcome: Outcome) {
+    pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: Callback, outcome: Outcome) {
         self.guard_panic(|| callback.invoke(outcome));
+        probe::note(|| Note::Ended { ticket: id.ticket(self.id()) });
     }
 
     /// Runs user code and reports its panic.

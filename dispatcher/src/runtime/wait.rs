@@ -10,6 +10,7 @@ use super::handle::DispatcherHandle;
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Source, WaitError, WaitRefused, Waitable};
 use crate::status::Status;
+use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
 use crate::sys::{Interest, Readiness};
 use crate::time::Instant;
@@ -19,6 +20,7 @@ struct WaitFn<F>(F);
 
 impl<F: FnOnce(Result<Readiness, Status>) + Send + 'static> Invoke for WaitFn<F> {
     fn invoke(self, outcome: Outcome) {
+        probe::point(Point::Begin);
         (self.0)(outcome.into_result().map(|bits| Readiness::from_bits(bits as u8)));
     }
 }

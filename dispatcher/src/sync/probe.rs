@@ -39,9 +39,12 @@ pub(crate) enum Point {
     Await,
     /// Before a shutdown begins.
     Shutdown,
+    /// In a callback, a poll or an observer, before the code of the user is called.
+    Begin,
 }
 
-/// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it.
+/// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it at the
+/// same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     pub(crate) dispatcher: u64,
@@ -50,39 +53,90 @@ pub(crate) struct Ticket {
     pub(crate) is_future: bool,
 }
 
-/// How a callback is called.
+/// What a callback is told, or will be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
-    /// What it waited for has come about, or failed with a status of its own.
+    /// What it waited for has come about.
     Outcome,
+    /// What it waited for has ended in a way of its own, such as a peer that closed.
+    Failure,
     /// `Canceled`.
     Canceled,
 }
 
+/// How a future ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    /// It finished, or panicked.
+    Ran,
+    /// Its dispatcher shut down.
+    Canceled,
+    /// Its handle ended it.
+    TakenBack,
+}
+
 /// What has happened.
+///
+/// Kinds are what dumps call them. `future` (a wake) and `irq trigger` are no callbacks of their own: they are deliveries
+/// to one that is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Note {
-    /// A callback was accepted. `kind` is what dumps call it, `type_name` the type of its closure.
-    Accepted { ticket: Ticket, kind: &'static str, type_name: &'static str, location: &'static Location<'static> },
+    /// A driver was made.
+    DriverMade { driver: u64, name: &'static str },
+    /// A dispatcher was made.
+    DispatcherMade { dispatcher: u64, driver: u64, name: &'static str, synchronized: bool },
+    /// A callback was accepted. `type_name` is that of what holds its closure.
+    Accepted {
+        ticket: Ticket,
+        kind: &'static str,
+        type_name: &'static str,
+        location: &'static Location<'static>,
+        /// Nanoseconds on the clock of the runtime; `u64::MAX` for none.
+        deadline: u64,
+        always_on: bool,
+    },
     /// A callback was not accepted.
     Refused { dispatcher: u64 },
-    /// What it waits for has happened: it is queued.
-    Ready { ticket: Ticket },
+    /// A callback that was accepted is refused after all: what it waits for could not be armed.
+    RefusedAfterAll { ticket: Ticket },
+    /// What it waits for has happened, and it is queued; or it is about to be called inside of the call that made it ready.
+    Ready { ticket: Ticket, told: Told },
+    /// As `Ready`, but its driver is suspended; whether it is among those that come first on resume.
+    Parked { ticket: Ticket, comes_first: bool },
+    /// What was parked is queued: those that come first in front of all that is, the others behind.
+    Unparked { dispatcher: u64 },
+    /// A worker has begun the work that it waits for.
+    WorkBegun { ticket: Ticket },
+    /// It is to be told `Canceled` in its turn, although nothing shuts down.
+    CancelAsked { ticket: Ticket },
     /// It is about to be called; whether inside of the call that made it ready.
     Begun { ticket: Ticket, told: Told, inline: bool },
     /// It has returned, or panicked, and its closure is dropped.
     Ended { ticket: Ticket },
-    /// It was taken back by a cancel.
+    /// It was taken back by a cancel; a delivery, by the end of what it is delivered to.
     TakenBack { ticket: Ticket },
+    /// A future is about to be dropped.
+    FutureDropped { ticket: Ticket },
+    /// A future has ended, and is dropped.
+    FutureEnded { ticket: Ticket, fate: Fate },
+    /// The calling thread is inside of this driver from here on, and of this dispatcher unless it is 0. 0 for both: of
+    /// nothing, whatever was before.
+    Entered { driver: u64, dispatcher: u64 },
+    /// It is where it was before the last `Entered`.
+    Left,
     /// A shutdown of a dispatcher has begun.
     ShutdownBegan { dispatcher: u64 },
     /// The shutdown observer of a dispatcher is about to be called, if it has one.
     ObserverBegun { dispatcher: u64 },
     /// It has returned: nothing of the dispatcher runs any more.
     ObserverEnded { dispatcher: u64 },
-    /// The observer of a driver's shutdown is about to be called, if it has one.
-    DriverGone { driver: u64 },
-    /// Something that has an end was made. `what` is one word: arena, channel, dispatcher, irq.
+    /// A shutdown of a driver has begun.
+    DriverShutdownBegan { driver: u64 },
+    /// The observers of a driver's shutdown are about to be called, if it has any.
+    DriverObserverBegun { driver: u64 },
+    /// They have returned.
+    DriverObserverEnded { driver: u64 },
+    /// Something that has an end was made. `what` is what people call it: arena, channel end, irq, token.
     Made { what: &'static str, id: u64, location: &'static Location<'static> },
     /// It is gone.
     Gone { what: &'static str, id: u64 },
@@ -103,9 +157,10 @@ pub(crate) trait Probe: Send + Sync {
 #[cfg(all(feature = "testing", not(any(loom, shuttle))))]
 mod current {
     use std::cell::RefCell;
+    use std::collections::BTreeSet;
 
     use super::{Choice, Note, Point, Probe};
-    use crate::sync::{Arc, thread_local};
+    use crate::sync::{Arc, Mutex, thread_local};
 
     thread_local! {
         static CURRENT: RefCell<Option<Arc<dyn Probe>>> = const { RefCell::new(None) };
@@ -164,6 +219,29 @@ mod current {
             probe.note(note());
         }
     }
+
+    /// Like [`note`], if it is a note at all.
+    #[inline]
+    pub(crate) fn note_some(note: impl FnOnce() -> Option<Note>) {
+        if is_attached()
+            && let Some(probe) = current()
+            && let Some(note) = note()
+        {
+            probe.note(note);
+        }
+    }
+
+    /// A name that a note can hold. Tests use few different ones, so they are kept for ever.
+    pub(crate) fn intern(name: &str) -> &'static str {
+        static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+        let mut names = NAMES.lock();
+        if let Some(known) = names.get(name) {
+            return known;
+        }
+        let kept: &'static str = Box::leak(name.into());
+        names.insert(kept);
+        kept
+    }
 }
 
 #[cfg(not(all(feature = "testing", not(any(loom, shuttle)))))]
@@ -180,6 +258,14 @@ mod current {
 
     #[inline(always)]
     pub(crate) fn note(_note: impl FnOnce() -> Note) {}
+
+    #[inline(always)]
+    pub(crate) fn note_some(_note: impl FnOnce() -> Option<Note>) {}
+
+    #[inline(always)]
+    pub(crate) fn intern(_name: &str) -> &'static str {
+        ""
+    }
 }
 
 pub(crate) use current::*;

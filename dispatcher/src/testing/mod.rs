@@ -4,6 +4,8 @@ mod awaiting;
 mod crank;
 mod default_dispatcher;
 mod foreground;
+#[cfg(test)]
+mod notes_tests;
 mod refused_threads;
 
 pub use crate::sys::sim;

@@ -22,6 +22,7 @@ mod buffer;
 use std::alloc::{Layout, dealloc};
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind, take_memory};
@@ -30,6 +31,7 @@ pub use buffer::Buffer;
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::sync::probe::{self, Note};
 
 /// The largest alignment that can be asked for.
 const MAX_ALIGN: usize = 4096;
@@ -93,6 +95,7 @@ impl Arena {
     ///
     /// # Panics
     /// When memory is exhausted.
+    #[track_caller]
     pub fn new() -> Self {
         Self::with_tag([0; 4])
     }
@@ -101,6 +104,7 @@ impl Arena {
     ///
     /// # Panics
     /// When memory is exhausted.
+    #[track_caller]
     pub fn with_tag(tag: [u8; 4]) -> Self {
         expect_memory(Self::try_new(FIRST_ALLOCATION - size_of::<Header>(), tag))
     }
@@ -109,6 +113,7 @@ impl Arena {
     ///
     /// # Panics
     /// When memory is exhausted. [`try_with_capacity`](Arena::try_with_capacity) answers instead.
+    #[track_caller]
     pub fn with_capacity(bytes: usize) -> Self {
         expect_memory(Self::try_with_capacity(bytes))
     }
@@ -117,11 +122,14 @@ impl Arena {
     ///
     /// # Errors
     /// [`Status::NoMemory`].
+    #[track_caller]
     pub fn try_with_capacity(bytes: usize) -> Result<Self, Status> {
         Self::try_new(bytes, [0; 4])
     }
 
+    #[track_caller]
     fn try_new(capacity: usize, tag: [u8; 4]) -> Result<Self, Status> {
+        let location = Location::caller();
         let (layout, offset) = Header::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
         let memory = take_memory(layout, cleared)?;
@@ -140,6 +148,7 @@ impl Arena {
             });
         }
         let arena = Arena { header };
+        probe::note(|| Note::Made { what: "arena", id: header.addr().get() as u64, location });
         arena.header().current.store(arena.first(), Ordering::Relaxed);
         Ok(arena)
     }
@@ -329,6 +338,7 @@ impl Arena {
     /// The count has come to 0, and this is called once.
     #[cold]
     unsafe fn free(header: NonNull<Header>) {
+        probe::note(|| Note::Gone { what: "arena", id: header.addr().get() as u64 });
         // SAFETY: nobody else refers to the header any more.
         let Header { first, growth, .. } = unsafe { header.read() };
         for block in growth.into_inner().blocks {
@@ -351,6 +361,7 @@ fn expect_memory<T>(result: Result<T, Status>) -> T {
 }
 
 impl Default for Arena {
+    #[track_caller]
     fn default() -> Self {
         Arena::new()
     }

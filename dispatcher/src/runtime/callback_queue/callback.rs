@@ -15,6 +15,7 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 
 use crate::status::Status;
+use crate::sync::probe::Told;
 
 /// What gives the name of a type, for when somebody asks.
 pub(crate) type TypeNameOf = fn() -> &'static str;
@@ -40,6 +41,15 @@ impl Outcome {
             Outcome::Done(payload) => Ok(payload),
             Outcome::Failed(status) => Err(status),
             Outcome::Canceled => Err(Status::Canceled),
+        }
+    }
+
+    /// What a test is told of it.
+    pub(crate) fn as_told(self) -> Told {
+        match self {
+            Outcome::Done(_) => Told::Outcome,
+            Outcome::Failed(_) => Told::Failure,
+            Outcome::Canceled => Told::Canceled,
         }
     }
 }

@@ -294,6 +294,12 @@ impl CallbackQueue {
         self.slots[index as usize].entry.as_mut()
     }
 
+    /// An operation that has not ended, to be looked at.
+    pub(crate) fn look(&self, id: OpId) -> Option<(&Entry, &Details)> {
+        let slot = &self.slots[self.occupied(id)? as usize];
+        slot.entry.as_ref().map(|entry| (entry, &slot.details))
+    }
+
     /// The type and the line of an operation that has not ended.
     pub(crate) fn origin(&self, id: OpId) -> Option<(TypeNameOf, &'static Location<'static>)> {
         let slot = &self.slots[self.occupied(id)? as usize];
@@ -357,13 +363,14 @@ impl CallbackQueue {
         self.take(index).map(|entry| (entry, details))
     }
 
-    /// Takes the operation out that has been ready for longest, and says where it was posted.
-    pub(crate) fn pop_ready(&mut self) -> Option<(Entry, &'static Location<'static>)> {
+    /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
+    pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
         match self.lists[Stage::Ready as usize].head {
             NONE => None,
             index => {
-                let location = self.slots[index as usize].details.location;
-                self.take(index).map(|entry| (entry, location))
+                let slot = &self.slots[index as usize];
+                let (id, location) = (OpId::new(index, slot.generation), slot.details.location);
+                self.take(index).map(|entry| (id, entry, location))
             }
         }
     }

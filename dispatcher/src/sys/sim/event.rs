@@ -1,6 +1,7 @@
 //! [`Event`]: a counter that is readable while it is not zero, as an eventfd is.
 
 use std::io;
+use std::panic::Location;
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +17,11 @@ pub struct Event {
 
 impl Event {
     /// A counter at zero.
+    #[track_caller]
     pub fn new() -> Self {
         let count = Arc::new(AtomicU64::new(0));
         let read = count.clone();
-        let object = Object::new(move || match read.load(Ordering::Relaxed) {
+        let object = Object::new(Location::caller(), move || match read.load(Ordering::Relaxed) {
             0 => Readiness::WRITABLE,
             _ => Readiness::READABLE | Readiness::WRITABLE,
         });
@@ -52,6 +54,7 @@ impl Event {
 }
 
 impl Default for Event {
+    #[track_caller]
     fn default() -> Self {
         Event::new()
     }

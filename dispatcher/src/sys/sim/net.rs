@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
+use std::panic::Location;
 
 use crate::sync::{Arc, Mutex};
 use crate::sys::Readiness;
@@ -42,10 +43,12 @@ struct Queue {
 }
 
 impl Queue {
+    #[track_caller]
     fn new() -> Arc<Queue> {
+        let location = Location::caller();
         Arc::new_cyclic(|this: &crate::sync::Weak<Queue>| {
             let this = this.clone();
-            let object = Object::new(move || {
+            let object = Object::new(location, move || {
                 let filled = this.upgrade().is_some_and(|queue| !queue.waiting.lock().is_empty());
                 if filled { Readiness::READABLE } else { Readiness::EMPTY }
             });
@@ -84,6 +87,7 @@ impl Net {
     ///
     /// # Errors
     /// `AddrInUse` when somebody listens there already.
+    #[track_caller]
     pub fn listen(&self, addr: &str) -> io::Result<Listener> {
         let queue = Queue::new();
         let mut state = self.shared.lock();
@@ -108,6 +112,7 @@ impl Net {
     ///
     /// # Errors
     /// `ConnectionRefused` when nobody listens there, or when its queue is full.
+    #[track_caller]
     pub fn connect(&self, addr: &str) -> io::Result<Stream> {
         let refused = |why| io::Error::new(io::ErrorKind::ConnectionRefused, format!("{why} {addr}"));
         let (queue, near, capacity, backlog) = {

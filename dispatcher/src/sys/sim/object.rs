@@ -1,8 +1,10 @@
 //! [`Object`]: the part of every simulated thing that can be waited on.
 
 use std::fmt;
+use std::panic::Location;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::probe::{self, Note};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::sys::Readiness;
 
@@ -23,13 +25,18 @@ pub struct Object {
 /// Numbers objects through the whole process, as a reactor may see those of several networks.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+/// What people call it.
+const WHAT: &str = "simulated descriptor";
+
 impl Object {
-    pub(crate) fn new(readiness: impl Fn() -> Readiness + Send + Sync + 'static) -> Arc<Object> {
-        Arc::new(Object {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            readiness: Box::new(readiness),
-            watchers: Mutex::new(Vec::new()),
-        })
+    /// An object that was made at `location`, as far as a test is told.
+    pub(crate) fn new(
+        location: &'static Location<'static>,
+        readiness: impl Fn() -> Readiness + Send + Sync + 'static,
+    ) -> Arc<Object> {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        probe::note(|| Note::Made { what: WHAT, id, location });
+        Arc::new(Object { id, readiness: Box::new(readiness), watchers: Mutex::new(Vec::new()) })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -55,6 +62,12 @@ impl Object {
     pub(crate) fn changed(&self) {
         let watchers: Vec<_> = self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
         watchers.into_iter().for_each(|watcher| watcher.changed(self.id));
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        probe::note(|| Note::Gone { what: WHAT, id: self.id });
     }
 }
 

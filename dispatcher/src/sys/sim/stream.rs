@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::panic::Location;
 
 use crate::sync::{Arc, Mutex};
 use crate::sys::Readiness;
@@ -72,11 +73,13 @@ pub struct Stream {
 impl Stream {
     /// Two ends of one connection; the first is at `addr`, the second at `peer_addr`. Each direction holds up to
     /// `capacity` bytes.
+    #[track_caller]
     pub(crate) fn pair(capacity: usize, addr: &str, peer_addr: &str) -> (Stream, Stream) {
+        let location = Location::caller();
         let (forth, back) = (Pipe::new(capacity), Pipe::new(capacity));
         let end = |incoming: &Arc<Pipe>, outgoing: &Arc<Pipe>| {
             let (incoming, outgoing) = (incoming.clone(), outgoing.clone());
-            Object::new(move || incoming.reader_readiness() | outgoing.writer_readiness())
+            Object::new(location, move || incoming.reader_readiness() | outgoing.writer_readiness())
         };
         let (first, second) = (end(&back, &forth), end(&forth, &back));
         let one = Stream {

@@ -1,0 +1,67 @@
+//! What is noted of callbacks for whoever tests: see [`probe`].
+//!
+//! Everything is looked up inside of the closures that are handed to the probe, so that nothing of it is left in a build
+//! for production.
+
+use super::callback_queue::{OpId, Outcome, Stage};
+use super::core::Core;
+use super::dispatcher::DispatcherInner;
+use super::ids::DispatcherId;
+use super::live_futures::FutureId;
+use crate::sync::probe::{self, Note, Ticket};
+
+impl OpId {
+    /// What notes name it by.
+    pub(crate) fn ticket(self, dispatcher: DispatcherId) -> Ticket {
+        Ticket { dispatcher: dispatcher.as_raw(), operation: self.as_key(), is_future: false }
+    }
+}
+
+impl FutureId {
+    /// What notes name it by.
+    pub(crate) fn ticket(self, dispatcher: DispatcherId) -> Ticket {
+        Ticket { dispatcher: dispatcher.as_raw(), operation: self.as_key(), is_future: true }
+    }
+}
+
+impl Core {
+    /// Notes that an operation was accepted, and whether it is ready.
+    #[inline]
+    pub(super) fn note_accepted(&self, dispatcher: DispatcherId, id: OpId) {
+        probe::note(|| {
+            let Some((entry, details)) = self.queue.look(id) else { unreachable!("it was accepted a moment ago") };
+            Note::Accepted {
+                ticket: id.ticket(dispatcher),
+                kind: entry.kind.as_str(),
+                type_name: entry.callback.type_name(),
+                location: details.location,
+                deadline: details.deadline.as_nanos(),
+                always_on: entry.flavour.is_always_on(),
+            }
+        });
+        self.note_ready(dispatcher, id);
+    }
+
+    /// Notes that an operation is ready, if it is.
+    #[inline]
+    pub(super) fn note_ready(&self, dispatcher: DispatcherId, id: OpId) {
+        let ticket = || id.ticket(dispatcher);
+        probe::note_some(|| {
+            let (entry, _) = self.queue.look(id)?;
+            match self.queue.stage(id)? {
+                Stage::Ready => Some(Note::Ready { ticket: ticket(), told: entry.outcome.as_told() }),
+                Stage::Parked => Some(Note::Parked { ticket: ticket(), comes_first: false }),
+                Stage::ParkedWake => Some(Note::Parked { ticket: ticket(), comes_first: true }),
+                _ => None,
+            }
+        });
+    }
+}
+
+impl DispatcherInner {
+    /// Notes that an operation is about to be called.
+    #[inline]
+    pub(super) fn note_begun(&self, id: OpId, outcome: Outcome, inline: bool) {
+        probe::note(|| Note::Begun { ticket: id.ticket(self.id()), told: outcome.as_told(), inline });
+    }
+}
