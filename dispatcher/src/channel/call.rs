@@ -195,6 +195,7 @@ impl Channel {
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         let mut accepted_as = None;
+        probe::point(Point::Write);
         let begun = match self.check_handles(request.handles()) {
             Err(status) => Err((status, request)),
             Ok(()) => self.pair.begin_call(self.side, request, |number, request| {
@@ -232,6 +233,7 @@ impl Channel {
         if let Err(status) = self.check_handles(request.handles()) {
             return Err(CallError::unsent(status, request));
         }
+        probe::point(Point::Write);
         let begun = self.pair.begin_call(self.side, request, |number, request| {
             *request = std::mem::take(request).in_reply_to(Txid::new(self.id, number));
             Some(Caller::Task(waker))

@@ -12,7 +12,7 @@ use super::registration::Registered;
 use super::teardown;
 use crate::status::Status;
 use crate::sync::Arc;
-use crate::sync::probe::{self, Note};
+use crate::sync::probe::{self, Note, Point};
 use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 pub(super) type ChannelPair = Pair<Message, Registered>;
@@ -88,6 +88,7 @@ impl Channel {
     /// # Thread requirements
     /// Any thread. Hold no lock that a handler of another driver may want.
     pub fn write(&self, message: Message) -> Result<(), WriteError> {
+        probe::point(Point::Write);
         if let Err(status) = self.check_handles(message.handles()) {
             return Err(WriteError::new(status, message));
         }
@@ -133,6 +134,7 @@ impl Channel {
     /// Any thread. Hold no lock that a handler of another driver may want: if the writer waits for room, its handler may run
     /// inside of this call.
     pub fn try_read(&self) -> Result<Message, ReadError> {
+        probe::point(Point::Read);
         let (read, room) = self.pair.try_read(self.side);
         room.carry_out();
         read
@@ -201,6 +203,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
+        probe::point(Point::Close);
         probe::note(|| Note::Gone { what: "channel end", id: Channel::end_id(self.id, self.side) });
         let Closed { unread, to_tell } = self.pair.close(self.side);
         teardown::close(unread, to_tell);

@@ -7,6 +7,7 @@ use super::error::Refused;
 use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
 use crate::status::Status;
+use crate::sync::probe::{self, Point};
 
 impl Channel {
     /// Registers `handler`, which is called once on `dispatcher` when there is something to read: `Ok` when at least
@@ -66,6 +67,7 @@ impl Channel {
     /// # Thread requirements
     /// Any thread. On the synchronized dispatcher's own callbacks it always succeeds until the handler has begun.
     pub fn cancel_read(&self) -> Result<TakenBack, CancelError> {
+        probe::point(Point::Cancel);
         self.pair.cancel(self.side, Wanted::Message).map(TakenBack::new).ok_or(CancelError)
     }
 }

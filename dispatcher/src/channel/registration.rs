@@ -134,6 +134,7 @@ impl Channel {
             let id = accepted.ok()?;
             Some(Registered { dispatcher: Arc::clone(inner), id })
         };
+        probe::point(Point::Read);
         let registered = register(&self.pair, &mut accept);
         registered.map_err(|status| {
             if status != Status::Unavailable {

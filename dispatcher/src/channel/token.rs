@@ -152,6 +152,7 @@ impl Token {
         let location = Location::caller();
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
+        probe::point(Point::Read);
         let (shared, side) = self.take();
         let mut meeting = shared.meeting.lock();
         let make = || {
@@ -198,6 +199,7 @@ impl Token {
         if !channel.is_idle() {
             return Err(Refused::new("transfer", Status::InvalidArgs, (self, channel)));
         }
+        probe::point(Point::Write);
         let (shared, side) = self.take();
         let mut meeting = shared.meeting.lock();
         match std::mem::replace(&mut *meeting, Meeting::Over) {
@@ -226,6 +228,7 @@ impl Token {
     /// [`Refused`] with the token: [`Status::NotFound`] when nothing is transferred yet, [`Status::PeerClosed`] when
     /// nothing will be, [`Status::BadState`] when the other end waits for a channel too.
     pub fn receive(self) -> Result<Channel, Refused<Token>> {
+        probe::point(Point::Read);
         let (shared, side) = self.take();
         let mut meeting = shared.meeting.lock();
         match std::mem::replace(&mut *meeting, Meeting::Over) {

@@ -8,6 +8,7 @@ use super::error::Refused;
 use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
 use crate::status::Status;
+use crate::sync::probe::{self, Point};
 
 impl Channel {
     /// Registers `handler`, which is called once on `dispatcher` when the queue of the peer takes a message of `bytes`:
@@ -61,6 +62,7 @@ impl Channel {
     /// # Errors
     /// [`CancelError`] when none is registered, or its handler begins at this moment.
     pub fn cancel_writable(&self) -> Result<TakenBack, CancelError> {
+        probe::point(Point::Cancel);
         self.pair.cancel(self.side, Wanted::Room).map(TakenBack::new).ok_or(CancelError)
     }
 

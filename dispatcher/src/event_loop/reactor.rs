@@ -278,6 +278,34 @@ impl Reactor {
         self.timers.next_deadline()
     }
 
+    /// Whether anything is due, for a simulated reactor.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "asked by the testing kit only"))]
+    pub(crate) fn has_due(&self) -> bool {
+        self.timers.has_due(self.clock.now()) || self.sim_waits.is_pending() && !self.sim_waits.ready().is_empty()
+    }
+
+    /// Takes out one event of a simulated reactor: the timer that is due first, or one of the waits that are over.
+    /// `choose` is told how many these are. By whoever leads.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "asked by the testing kit only"))]
+    pub(crate) fn poll_one(&self, choose: impl FnOnce(usize) -> usize) -> Batch {
+        let now = self.clock.now();
+        let timers = usize::from(self.timers.has_due(now));
+        let waits = self.sim_waits.ready();
+        let chosen = choose(timers + waits.len());
+        let due = match chosen.checked_sub(timers) {
+            None => self.timers.take_first(now).map(|(deadline, Alarmed { target, key })| Due {
+                target,
+                key,
+                fired: Fired::Timer { deadline },
+            }),
+            Some(at) => waits.get(at).and_then(|&ready| {
+                let fired = Fired::Ready(ready.readiness);
+                self.sim_waits.take(ready).map(|wait| Due { target: wait.target, key: wait.key, fired })
+            }),
+        };
+        Batch { due: due.into_iter().collect() }
+    }
+
     /// Whether a poll would look at a simulated object or tell of a stray.
     pub(crate) fn has_pending_looks(&self) -> bool {
         self.has_strays.load(Ordering::Relaxed) || self.sim_waits.is_pending()

@@ -20,6 +20,14 @@ pub(crate) struct SimWaits {
     to_look_at: AtomicUsize,
 }
 
+/// A wait that is over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadyWait {
+    pub(crate) object: u64,
+    pub(crate) serial: u64,
+    pub(crate) readiness: Readiness,
+}
+
 #[derive(Default)]
 struct Table {
     objects: HashMap<u64, Entry>,
@@ -78,6 +86,11 @@ impl SimWaits {
         self.to_look_at.load(Ordering::Relaxed) > 0
     }
 
+    /// Takes one wait that is over. Its object is looked at again, as others may wait on it.
+    pub(crate) fn take(&self, ready: ReadyWait) -> Option<Wait> {
+        self.cancel(ready.object, ready.serial)
+    }
+
     /// Looks at all objects that asked for it and gives each wait that is over to `each`, which only puts it aside.
     pub(crate) fn poll(&self, mut each: impl FnMut(Wait, Readiness)) {
         // Only what has asked up to now: an object that changes meanwhile is looked at in the next poll.
@@ -95,6 +108,33 @@ impl SimWaits {
             };
             drop(unused);
         }
+    }
+
+    /// The waits that are over, as [`poll`](SimWaits::poll) would find them; they stay armed. What nobody waits for is not
+    /// looked at again before it changes.
+    pub(crate) fn ready(&self) -> Vec<ReadyWait> {
+        let mut ready = Vec::new();
+        let queued = self.table.lock().to_look_at.len();
+        for _ in 0..queued {
+            let Some(object) = self.next() else { break };
+            // The object takes its own lock to answer, so ours must be free.
+            let readiness = object.readiness();
+            let unused = {
+                let mut table = self.table.lock();
+                let Some(entry) = table.objects.get(&object.id()) else { continue };
+                let found = ready.len();
+                let concerned = entry.waits.concerned(readiness);
+                ready.extend(concerned.map(|wait| ReadyWait { object: object.id(), serial: wait.serial, readiness }));
+                let unused = entry.waits.is_empty() && !entry.is_queued;
+                if ready.len() > found {
+                    table.look_again(object.id());
+                    self.publish(&table);
+                }
+                unused.then(|| table.objects.remove(&object.id()))
+            };
+            drop(unused);
+        }
+        ready
     }
 
     fn next(&self) -> Option<Arc<Object>> {

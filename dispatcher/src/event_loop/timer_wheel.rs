@@ -131,6 +131,35 @@ impl<T> TimerWheel<T> {
         self.now = self.now.max(now);
     }
 
+    /// The deadline of the one that is due first at `now`.
+    pub(crate) fn first_due_at(&self, now: Instant) -> Option<Instant> {
+        self.first_due(now).map(|index| Instant::from_nanos(self.timers[index as usize].deadline))
+    }
+
+    /// Takes out the one that is due first at `now`, with its deadline. The wheel's time stays, and so do all others.
+    /// Linear in how many share a list with it.
+    pub(crate) fn take_first(&mut self, now: Instant) -> Option<(Instant, T)> {
+        let index = self.first_due(now)?;
+        let slot = &mut self.timers[index as usize];
+        let (deadline, value) = (slot.deadline, slot.value.take());
+        self.unlink(index);
+        self.give_up(index);
+        Some((Instant::from_nanos(deadline), value.expect("a timer in a list has its value")))
+    }
+
+    fn first_due(&self, now: Instant) -> Option<u32> {
+        let lists = [Some(OVERDUE), self.first_place().map(|(_, list)| list)];
+        let all = lists.into_iter().flatten().flat_map(|list| self.indices(list));
+        // The first of equal ones: they share a list, in the order of arming.
+        let first = all.min_by_key(|&index| self.timers[index as usize].deadline)?;
+        (self.timers[first as usize].deadline <= now.as_nanos()).then_some(first)
+    }
+
+    fn indices(&self, list: usize) -> impl Iterator<Item = u32> + '_ {
+        let some = |index| (index != NONE).then_some(index);
+        std::iter::successors(some(self.lists[list].first), move |&index| some(self.timers[index as usize].next))
+    }
+
     /// Empties a list: what is due at `now` is given away, the rest hangs itself up anew.
     fn take_list(&mut self, list: usize, now: u64, due: &mut impl FnMut(Instant, T)) {
         let mut index = std::mem::replace(&mut self.lists[list], EMPTY).first;

@@ -118,6 +118,23 @@ impl Timers {
         due
     }
 
+    /// Whether anything is due at `now`.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "asked by the testing kit only"))]
+    pub(crate) fn has_due(&self, now: Instant) -> bool {
+        self.shards.iter().any(|shard| shard.wheel.lock().first_due_at(now).is_some())
+    }
+
+    /// Takes out the one that is due first at `now`; of equal ones, the one that was armed first.
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "asked by the testing kit only"))]
+    pub(crate) fn take_first(&self, now: Instant) -> Option<(Instant, Alarmed)> {
+        let due = |shard: &&Shard| shard.wheel.lock().first_due_at(now);
+        let first = self.shards.iter().filter(|shard| due(shard).is_some()).min_by_key(due)?;
+        let mut wheel = first.wheel.lock();
+        let taken = wheel.take_first(now);
+        first.publish(&wheel);
+        taken
+    }
+
     /// How many timers are armed.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.wheel.lock().len()).sum()

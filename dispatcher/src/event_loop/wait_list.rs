@@ -40,6 +40,11 @@ impl WaitList {
         Some(self.waits.remove(at))
     }
 
+    /// Those whom this readiness concerns, in the order of arming.
+    pub(crate) fn concerned(&self, ready: Readiness) -> impl Iterator<Item = &Wait> + '_ {
+        self.waits.iter().filter(move |wait| ready.concerns(wait.interest))
+    }
+
     /// Takes out all whom this readiness concerns, in the order of arming.
     pub(crate) fn take_concerned(&mut self, ready: Readiness) -> impl Iterator<Item = Wait> + '_ {
         self.waits.extract_if(.., move |wait| ready.concerns(wait.interest))

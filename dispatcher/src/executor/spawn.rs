@@ -98,10 +98,12 @@ impl<F: Future> Future for Tracked<F> {
         let Some(future) = this.future.as_mut() else {
             panic!("a future is not polled again after it has finished");
         };
+        probe::point(Point::Await);
         let polled = catch_unwind(AssertUnwindSafe(|| {
             probe::point(Point::Begin);
             future.as_mut().poll(cx)
         }));
+        probe::point(Point::Await);
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(value)) => Ok(value),
@@ -189,6 +191,7 @@ impl DispatcherHandle {
         G::Output: Send + 'static,
     {
         let location = Location::caller();
+        probe::point(Point::Post);
         let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         let (runnable, task) = async_task::spawn(tracked, self.waking(location));
@@ -235,6 +238,7 @@ impl DispatcherHandle {
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
             return Err(SpawnError { future, cause: Cause::NotLocal });
         }
+        probe::point(Point::Post);
         let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         // The task itself checks at each poll and at the drop that it is on the thread of this call.

@@ -10,6 +10,8 @@
 //!    later turn of the crank passes the baton to it. A deadline is a timer of the pool like any other.
 //! 4. A helper that is about to call something which blocks in the kernel ([`Baton::let_others_go_first`]) goes on when
 //!    nothing else can, so that what it waits for has happened if it is going to.
+//! 5. Where a test explores how callbacks overlap, a helper may *step aside* ([`Baton::step_aside`]): it stays runnable,
+//!    but somebody else has the next turn.
 //!
 //! What blocks out of sight, in the kernel or on a channel of the standard library, keeps the baton. When it has had it for
 //! longer than [`Batons::patience`], which is measured in real time, the helper counts as *outside*: the crank goes on
@@ -32,6 +34,7 @@ use super::lanes::LaneItem;
 use super::run_queue;
 use super::{Pool, Runnable, Task, Turn};
 use crate::event_loop::{EventTarget, Fired, Told};
+use crate::sync::probe::{self, Actor, Probe};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Wakeup, Weak, thread, thread_local};
 use crate::time::{Clock, Instant};
 
@@ -54,6 +57,13 @@ pub(crate) enum Job {
 }
 
 impl Job {
+    fn actor(&self) -> Actor {
+        match self {
+            Job::Turn(task) => task.actor(),
+            Job::Work(_) | Job::Call(_) => Actor::Call,
+        }
+    }
+
     fn run(self, pool: &Arc<Pool>) {
         match self {
             Job::Turn(task) => run_queue::as_current(pool.id(), || {
@@ -75,7 +85,9 @@ struct Place {
     /// It has a job that has not ended.
     busy: bool,
     /// What it does next. Set by the crank while the helper is idle.
-    job: Option<(Job, Arc<Pool>)>,
+    job: Option<Begun>,
+    /// Who does it, for whoever decides between several.
+    actor: Option<Actor>,
     /// The pool whose job it does.
     pool: Weak<Pool>,
     /// It waits to be woken.
@@ -84,12 +96,22 @@ struct Place {
     woken: bool,
     /// It stands in the run queue.
     queued: bool,
+    /// It has stepped aside, and nobody else has had a turn since.
+    aside: bool,
     /// What it waits for is not going to happen.
     given_up: bool,
     /// A panic that is no callback's, on its way to the crank.
     panic: Option<Box<dyn Any + Send>>,
     /// The thread, until it is joined.
     handle: Option<thread::JoinHandle<()>>,
+}
+
+/// A job on its way to a helper.
+struct Begun {
+    job: Job,
+    pool: Arc<Pool>,
+    /// The probe of whoever turns the crank, which the job has too.
+    probe: Option<Arc<dyn Probe>>,
 }
 
 #[derive(Default)]
@@ -169,7 +191,8 @@ impl Batons {
         let place = &mut state.places[baton.number];
         (place.busy, place.woken, place.given_up) = (true, false, false);
         place.pool = Arc::downgrade(pool);
-        place.job = Some((job, Arc::clone(pool)));
+        place.actor = Some(job.actor());
+        place.job = Some(Begun { job, pool: Arc::clone(pool), probe: probe::current() });
         self.pass(state, &baton);
         Some(baton)
     }
@@ -306,9 +329,11 @@ impl Baton {
     /// The body of the thread.
     fn live(self: Arc<Self>) {
         CURRENT.with(|current| current.replace(Some(Arc::clone(&self))));
-        while let Some((job, pool)) = self.next_job() {
+        while let Some(Begun { job, pool, probe }) = self.next_job() {
+            let attached = probe::attach(probe);
             let ended = catch_unwind(AssertUnwindSafe(|| job.run(&pool)));
             drop(pool);
+            drop(attached);
             let mut state = self.batons.state.lock();
             let place = self.place(&mut state);
             place.panic = ended.err();
@@ -323,7 +348,7 @@ impl Baton {
         CURRENT.with(RefCell::take);
     }
 
-    fn next_job(&self) -> Option<(Job, Arc<Pool>)> {
+    fn next_job(&self) -> Option<Begun> {
         let mut state = self.batons.state.lock();
         loop {
             if let Some(job) = self.place(&mut state).job.take() {
@@ -374,6 +399,25 @@ impl Baton {
         self.give_back(&mut state);
     }
 
+    /// Lets somebody else have the next turn. It stays runnable meanwhile. Only for the helper itself.
+    #[cfg_attr(shuttle, allow(dead_code, reason = "nothing is explored in a model"))]
+    pub(crate) fn step_aside(self: &Arc<Self>) {
+        let Some(pool) = self.pool() else { return };
+        let mut state = self.batons.state.lock();
+        let place = self.place(&mut state);
+        (place.asleep, place.queued, place.aside) = (true, true, true);
+        pool.queue.push(pool.id(), Arc::clone(self) as Task);
+        drop(pool);
+        self.give_back(&mut state);
+        self.place(&mut state).asleep = false;
+    }
+
+    /// Whether it has stepped aside; told once.
+    #[cfg_attr(shuttle, allow(dead_code, reason = "nothing is explored in a model"))]
+    pub(crate) fn take_aside(&self) -> bool {
+        std::mem::take(&mut self.place(&mut self.batons.state.lock()).aside)
+    }
+
     /// The time by the clock of the pool.
     pub(crate) fn now(&self) -> Instant {
         self.pool().map_or(Instant::ZERO, |pool| pool.reactor.clock().now())
@@ -412,6 +456,14 @@ impl Wake for Baton {
 }
 
 impl Runnable for Baton {
+    fn helper(&self) -> Option<&Baton> {
+        Some(self)
+    }
+
+    fn actor(&self) -> Actor {
+        self.place(&mut self.batons.state.lock()).actor.unwrap_or(Actor::Call)
+    }
+
     /// On the thread that turns the crank: the helper goes on until its job ends or waits again.
     fn run_turn(self: Arc<Self>) -> Turn {
         let mut state = self.batons.state.lock();

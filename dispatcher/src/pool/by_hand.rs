@@ -4,13 +4,15 @@
 //! on the thread that turns.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use super::batons::{self, Batons, Job};
 use super::hosts::Place;
 use super::run_queue;
-use super::worker::TURNS_PER_LOOK;
-use super::{Pool, Turn};
-use crate::sync::{Arc, Weak, thread_local};
+pub(crate) use super::worker::TURNS_PER_LOOK;
+use super::{Pool, Task, Turn};
+use crate::sync::probe::{self, Choice};
+use crate::sync::{Arc, Mutex, Weak, thread_local};
 use crate::time::Instant;
 
 thread_local! {
@@ -48,12 +50,12 @@ impl Pool {
 
     /// Whether this thread was the last to turn this pool by hand.
     pub(crate) fn is_turned_here(&self) -> bool {
-        self.batons.0.is_turner()
+        self.batons().is_turner()
     }
 
     /// The helpers for what may block.
     pub(crate) fn batons(&self) -> &Arc<Batons> {
-        &self.batons.0
+        &self.by_hand.batons
     }
 
     /// Makes one turn of what has been runnable for longest; else does one piece of lane work; else takes what is due in
@@ -65,24 +67,32 @@ impl Pool {
         if turn.is_multiple_of(TURNS_PER_LOOK.into()) && (self.take_events() || self.do_work()) {
             return true;
         }
-        let Some(task) = self.queue.steal_injected() else {
+        let Some(task) = self.by_hand.take_first().or_else(|| self.queue.steal_injected()) else {
             return self.do_work() || self.take_events();
         };
+        self.make_turn(task);
+        true
+    }
+
+    pub(super) fn make_turn(self: &Arc<Self>, task: Task) {
         match task.place() {
             Place::MayBlock => {
                 self.batons().begin(self, Job::Turn(task));
-                return true;
+                return;
             }
             Place::On(_) if !self.hosts.claim_by_hand() => {
                 self.queue.push(self.id(), task);
                 panic!("a dispatcher without thread migration runs on the thread that first turned the crank for one");
+            }
+            Place::Anywhere if task.helper().is_none() && probe::choose(Choice::Apart, 2) == 1 => {
+                self.batons().begin(self, Job::Turn(task));
+                return;
             }
             Place::On(_) | Place::Anywhere => {}
         }
         if Arc::clone(&task).run_turn() == Turn::Again {
             self.queue.push(self.id(), task);
         }
-        true
     }
 
     /// Does one piece of lane work, which belongs to no pool; false when there is none.
@@ -98,12 +108,27 @@ impl Pool {
     }
 }
 
-/// The helpers end when their pool does.
-#[derive(Debug)]
-pub(super) struct OwnedBatons(pub(super) Arc<Batons>);
+/// What only a pool has that is driven by hand.
+pub(super) struct ByHand {
+    batons: Arc<Batons>,
+    /// What was taken from the injector to be chosen from, in the order in which it became runnable. Only the thread that
+    /// moves looks here.
+    pub(super) runnable: Mutex<VecDeque<Task>>,
+}
 
-impl Drop for OwnedBatons {
+impl ByHand {
+    pub(super) fn new(pool: &str) -> Self {
+        ByHand { batons: Batons::new(pool), runnable: Mutex::new(VecDeque::new()) }
+    }
+
+    fn take_first(&self) -> Option<Task> {
+        self.runnable.lock().pop_front()
+    }
+}
+
+/// The helpers end when their pool does.
+impl Drop for ByHand {
     fn drop(&mut self) {
-        self.0.close();
+        self.batons.close();
     }
 }

@@ -165,7 +165,20 @@ impl Lanes {
         if !self.by_hand {
             return None;
         }
-        [&self.fast, &self.slow].into_iter().find_map(|lane| lane.state.lock().items.pop_front())
+        [Lane::Fast, Lane::Slow].into_iter().find_map(|lane| self.take_from(lane))
+    }
+
+    /// The lanes of a pool without threads that have an item.
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
+    pub(crate) fn waiting_by_hand(&self) -> impl Iterator<Item = Lane> + '_ {
+        let has_item = |lane: &Lane| self.by_hand && !self.lane(*lane).state.lock().items.is_empty();
+        [Lane::Fast, Lane::Slow].into_iter().filter(has_item)
+    }
+
+    /// The item that is next in a lane of a pool without threads.
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
+    pub(crate) fn take_from(&self, lane: Lane) -> Option<Arc<dyn LaneItem>> {
+        self.lane(lane).state.lock().items.pop_front()
     }
 
     /// Lets the workers end once there is nothing left to do.

@@ -39,6 +39,8 @@ mod stalls;
 mod threads;
 #[cfg(not(loom))]
 mod waiter;
+#[cfg(all(feature = "testing", not(any(loom, shuttle))))]
+pub(crate) mod ways;
 #[cfg(not(loom))]
 mod worker;
 

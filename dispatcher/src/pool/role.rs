@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use crate::event_loop::{PollMode, Reactor};
 use crate::sync::Arc;
+use crate::sync::probe::Actor;
 use crate::sys::Scheduling;
 use crate::time::{Clock, Instant};
 
 #[cfg(any(feature = "testing", all(test, shuttle)))]
-use super::batons::Batons;
-#[cfg(any(feature = "testing", all(test, shuttle)))]
-use super::by_hand::OwnedBatons;
+use super::by_hand::ByHand;
 use super::hosts::{Hosts, Place};
 use super::idle::{Idle, ThreadIndex, Wake};
 use super::lanes::Lanes;
@@ -26,6 +25,17 @@ use super::threads::{ThreadRefused, Threads};
 pub(crate) trait Runnable: Send + Sync + 'static {
     /// Makes a turn on this thread.
     fn run_turn(self: Arc<Self>) -> Turn;
+
+    /// Who makes the turn, for whoever decides between several.
+    fn actor(&self) -> Actor {
+        Actor::Call
+    }
+
+    /// The helper that goes on in its turn, if it is one.
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
+    fn helper(&self) -> Option<&super::batons::Baton> {
+        None
+    }
 
     /// Where its next turn may be made.
     fn place(&self) -> Place {
@@ -78,7 +88,7 @@ pub(crate) struct Pool {
     pub(super) members: Members,
     pub(super) lanes: Lanes,
     #[cfg(any(feature = "testing", all(test, shuttle)))]
-    pub(super) batons: OwnedBatons,
+    pub(super) by_hand: ByHand,
 }
 
 impl Pool {
@@ -101,7 +111,7 @@ impl Pool {
             threads: Threads::new(options.name.clone(), options.threads, limit, options.dynamic),
             members: Members::default(),
             #[cfg(any(feature = "testing", all(test, shuttle)))]
-            batons: OwnedBatons(Batons::new(&options.name)),
+            by_hand: ByHand::new(&options.name),
             lanes: Lanes::new(options.name, by_hand),
         });
         for _ in 0..options.threads {
@@ -299,7 +309,7 @@ impl Pool {
         self.watch.close();
         self.lanes.close();
         #[cfg(any(feature = "testing", all(test, shuttle)))]
-        self.batons.0.close();
+        self.batons().close();
     }
 
     /// Waits for the threads of a closed pool. Must not be called on one of them.
@@ -308,7 +318,7 @@ impl Pool {
         self.lanes.join();
         self.watch.join();
         #[cfg(any(feature = "testing", all(test, shuttle)))]
-        self.batons.0.join();
+        self.batons().join();
     }
 
     /// Adds a thread for a dispatcher that allows sync calls.
@@ -335,7 +345,7 @@ impl Pool {
     /// Whether all threads of a closed pool have ended, so that [`join`](Pool::join) would not wait.
     pub(crate) fn has_ended(&self) -> bool {
         #[cfg(any(feature = "testing", all(test, shuttle)))]
-        if !self.batons.0.have_ended() {
+        if !self.batons().have_ended() {
             return false;
         }
         self.threads.have_ended() && self.lanes.have_ended() && self.watch.has_ended()

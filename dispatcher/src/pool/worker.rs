@@ -19,7 +19,7 @@ use crate::event_loop::PollMode;
 use crate::sync::Arc;
 
 /// How many turns are made between two looks at the reactor.
-pub(super) const TURNS_PER_LOOK: u32 = 61;
+pub(crate) const TURNS_PER_LOOK: u32 = 61;
 /// How often the injector is looked at before the own deque, in turns.
 const INJECTOR_TICK: u32 = 31;
 

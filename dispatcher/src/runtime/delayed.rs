@@ -14,6 +14,7 @@ use super::task::{PostError, TaskFn, TaskHandle};
 use crate::event_loop::{EventTarget, Fired, Told};
 use crate::status::{Canceled, Status};
 use crate::sync::Arc;
+use crate::sync::probe::{self, Point};
 use crate::time::Instant;
 
 impl EventTarget for DispatcherInner {
@@ -79,6 +80,7 @@ impl DispatcherHandle {
         if deadline <= inner.now() {
             return self.post_made(make);
         }
+        probe::point(Point::Post);
         let make = || Callback::new(make());
         let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, self.flavour(), deadline, location, make);
         let id = accepted.map_err(|_| Status::BadState)?;

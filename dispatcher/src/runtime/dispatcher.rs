@@ -22,7 +22,7 @@ use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Task, ThreadIndex};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::probe::{self, Note};
+use crate::sync::probe::{self, Choice, Note};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::time::Instant;
 
@@ -364,7 +364,10 @@ impl DispatcherInner {
             parked: core.parking.is_on && !core.flavour(id).is_always_on(),
         };
         Some(match core.state.accepts() {
-            true => inline::decide(origin, target, caller),
+            true => match inline::decide(origin, target, caller) {
+                Decision::Inline if probe::choose(Choice::Inline, 2) == 1 => Decision::Deferred(Reason::Explored),
+                decision => decision,
+            },
             false => Decision::Deferred(Reason::Queued),
         })
     }

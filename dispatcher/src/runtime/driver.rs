@@ -22,7 +22,7 @@ use super::runtime_inner::RuntimeInner;
 use super::{call_stack, dump::DriverDump};
 use crate::pool::{Runnable, Turn};
 use crate::status::Status;
-use crate::sync::probe::{self, Note, Point};
+use crate::sync::probe::{self, Actor, Note, Point};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
@@ -352,6 +352,7 @@ impl DriverInner {
     /// Reports a panic, and carries the policy out.
     pub(crate) fn panicked(self: &Arc<Self>, report: PanicReport) {
         self.core.lock().panics += 1;
+        probe::note(|| Note::Panicked { dispatcher: report.dispatcher_id.map(DispatcherId::as_raw) });
         tracing::error!(
             driver = report.driver,
             dispatcher = report.dispatcher,
@@ -401,6 +402,10 @@ impl Drop for DriverInner {
 struct ObserverTurn(Arc<DriverInner>);
 
 impl Runnable for ObserverTurn {
+    fn actor(&self) -> Actor {
+        Actor::Driver(self.0.id.as_raw())
+    }
+
     fn run_turn(self: Arc<Self>) -> Turn {
         self.0.finish_if_due();
         Turn::Done
@@ -487,6 +492,7 @@ impl Driver {
     /// # Thread requirements
     /// Any thread, its own callbacks included. Never calls `observer` before it returns.
     pub fn shutdown<F: FnOnce() + Send + 'static>(&self, observer: F) -> Result<(), ShutdownDriverError> {
+        probe::point(Point::Shutdown);
         self.0.shutdown(Box::new(observer)).map_err(ShutdownDriverError)
     }
 

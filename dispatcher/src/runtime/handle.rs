@@ -13,6 +13,7 @@ use super::ids::DispatcherId;
 use super::state::DispatcherState;
 use super::stop_token::StopToken;
 use crate::status::Status;
+use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
 use crate::time::Instant;
 
@@ -153,6 +154,7 @@ impl DispatcherHandle {
     /// # Thread requirements
     /// Any thread, its own callbacks included, any number of times. Never calls back before it returns.
     pub fn shutdown_async(&self) {
+        probe::point(Point::Shutdown);
         self.0.begin_shutdown();
     }
 

@@ -78,6 +78,8 @@ pub enum Reason {
     Parallel,
     /// The dispatcher is synchronized and callbacks are queued, which must not be overtaken.
     Overtaking,
+    /// It would have been made, and the testing kit explores what follows when it is not.
+    Explored,
 }
 
 impl Reason {
@@ -92,6 +94,7 @@ impl Reason {
         Reason::AllowSyncCalls,
         Reason::Parallel,
         Reason::Overtaking,
+        Reason::Explored,
     ];
 
     /// The reason's name in dumps.
@@ -106,6 +109,7 @@ impl Reason {
             Reason::AllowSyncCalls => "allow sync calls",
             Reason::Parallel => "parallel",
             Reason::Overtaking => "overtaking",
+            Reason::Explored => "explored",
         }
     }
 }

@@ -322,6 +322,7 @@ impl IrqHandle {
     /// Any thread.
     pub fn ack(&self) -> Result<(), Status> {
         let dispatcher = self.dispatcher.upgrade().ok_or(Status::NotFound)?;
+        probe::point(Point::Post);
         let mut core = dispatcher.lock();
         if core.queue.stage(self.id) != Some(Stage::Bound) {
             return Err(Status::NotFound);
@@ -354,6 +355,7 @@ impl IrqHandle {
     /// dispatcher only.)
     pub fn unbind(&self) -> Result<Unbound, CancelError> {
         let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        probe::point(Point::Cancel);
         let mut core = dispatcher.lock();
         let (entry, _) = core.queue.remove(self.id).ok_or(CancelError)?;
         core.counts.taken_back += 1;

@@ -68,6 +68,7 @@ use std::time::Duration;
 use crate::pool::MOST_THREADS;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Point};
 use crate::sync::thread::ThreadId;
 use crate::time::{Clock, Instant};
 
@@ -374,6 +375,7 @@ impl Runtime {
 
     /// Begins the shutdown of all drivers. Idempotent; never blocks.
     pub fn shutdown_async(&self) {
+        probe::point(Point::Shutdown);
         self.inner().begin_shutdown();
     }
 

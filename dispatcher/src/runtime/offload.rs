@@ -194,6 +194,7 @@ impl DispatcherHandle {
         let stop = self.stop_token();
         let mut parts = Some((work, done));
         let mut made_cell = None;
+        probe::point(Point::Post);
         let accepted =
             inner.accept_armed(Stage::Offloaded, Kind::Offload, self.flavour(), Instant::INFINITE, location, || {
                 let (work, done) = parts.take().expect("an accepted callback is made once");
@@ -239,6 +240,7 @@ impl OffloadHandle {
     /// [`CancelError`] when a worker runs it, or `done` has begun or has ended.
     pub fn cancel(&self) -> Result<TakenBack, CancelError> {
         let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        probe::point(Point::Cancel);
         dispatcher.take_back(self.id).map(TakenBack::new).ok_or(CancelError)
     }
 }

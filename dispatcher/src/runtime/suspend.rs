@@ -31,7 +31,7 @@ use super::ids::DispatcherId;
 use super::power::{CallDue, Completer, DueCall, Power, Requester};
 use crate::pool::{Runnable, Turn};
 use crate::status::{Canceled, Status};
-use crate::sync::probe::{self, Note, Point};
+use crate::sync::probe::{self, Actor, Note, Point};
 use crate::sync::{Arc, MutexGuard};
 use crate::sys::Readiness;
 use crate::time::Instant;
@@ -283,6 +283,10 @@ impl DriverInner {
 struct CallTurn(Arc<DriverInner>);
 
 impl Runnable for CallTurn {
+    fn actor(&self) -> Actor {
+        Actor::Driver(self.0.id().as_raw())
+    }
+
     fn run_turn(self: Arc<Self>) -> Turn {
         let driver = &self.0;
         let due = driver.power().lock().begin_call();
@@ -344,6 +348,7 @@ impl Driver {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
+        probe::point(Point::Post);
         let suspended = self.inner().suspend(Box::new(completer));
         suspended.map_err(|(completer, status)| SuspendError { completer, status })
     }

@@ -70,6 +70,7 @@ impl DispatcherHandle {
     pub(crate) fn post_made<C: Invoke>(&self, make: impl FnOnce() -> C) -> Result<TaskHandle, Status> {
         let location = Location::caller();
         let inner = self.inner();
+        probe::point(Point::Post);
         let accepted = inner.accept_ready(Kind::Task, self.flavour(), location, || Callback::new(make()));
         accepted.map(|id| TaskHandle::new(inner, id)).map_err(|_| Status::BadState)
     }
@@ -82,6 +83,7 @@ impl DispatcherHandle {
         let location = Location::caller();
         let mut task = Some(task);
         let inner = self.inner();
+        probe::point(Point::Post);
         let accepted = inner.accept_ready(Kind::Task, self.flavour(), location, || {
             let task = task.take().expect("an accepted task is made once");
             Callback::new(TaskFn(task))
@@ -116,6 +118,7 @@ impl TaskHandle {
     /// begun.
     pub fn cancel(&self) -> Result<TakenBack, CancelError> {
         let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        probe::point(Point::Cancel);
         dispatcher.take_back(self.id).map(|callback| TakenBack { callback }).ok_or(CancelError)
     }
 }

@@ -9,17 +9,17 @@
 //!
 //! A panic is caught at each invocation and never unwinds through another callback; the closure's own drop included.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use super::call_stack;
-use super::callback_queue::{Callback, OpId, Outcome};
-use super::core::ActiveId;
+use super::callback_queue::{Callback, Entry, OpId, Outcome, Stage};
+use super::core::{ActiveId, Core};
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use crate::pool::{Place, Runnable, Turn};
 use crate::sync::Arc;
-use crate::sync::probe::{self, Note};
+use crate::sync::probe::{self, Actor, Choice, Note};
 
 impl Runnable for DispatcherInner {
     fn place(&self) -> Place {
@@ -28,6 +28,10 @@ impl Runnable for DispatcherInner {
             None if self.allows_sync_calls() => Place::MayBlock,
             None => Place::Anywhere,
         }
+    }
+
+    fn actor(&self) -> Actor {
+        Actor::Dispatcher(self.id().as_raw())
     }
 
     fn run_turn(self: Arc<Self>) -> Turn {
@@ -65,7 +69,7 @@ impl DispatcherInner {
             if core.state != DispatcherState::Running {
                 break;
             }
-            let Some((id, entry, location)) = core.queue.pop_ready() else { break };
+            let Some((id, entry, location)) = self.pop_ready(&mut core) else { break };
             core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, location, self));
             let share = !self.options().synchronized && core.wants_schedule(false);
@@ -84,6 +88,18 @@ impl DispatcherInner {
         core.inside.callbacks -= 1;
         self.tell_if_idle(&core);
         if core.wants_schedule(self.options().synchronized) { Turn::Again } else { Turn::Done }
+    }
+
+    /// What is called next: the first of what is ready, or any of it if several threads could have taken some each and one
+    /// of them has come before the others.
+    fn pop_ready(&self, core: &mut Core) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        if self.options().synchronized {
+            return core.queue.pop_ready();
+        }
+        match probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready)) {
+            0 => core.queue.pop_ready(),
+            nth => core.queue.pop_nth_ready(nth),
+        }
     }
 
     /// Runs the inline call that this thread has claimed: it is inside already, and what it claimed is first in the

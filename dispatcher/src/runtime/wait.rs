@@ -80,6 +80,7 @@ impl DispatcherHandle {
         let inner = self.inner();
         let flavour = if self.is_always_on() { self.flavour() } else { Flavour::of_source(identity) };
         let mut callback = Some(callback);
+        probe::point(Point::Post);
         let accepted = inner.accept_armed(Stage::Waiting, Kind::Wait, flavour, Instant::INFINITE, location, || {
             let callback = callback.take().expect("an accepted callback is made once");
             Callback::new(WaitFn(callback))
@@ -129,6 +130,7 @@ impl WaitHandle {
     /// whatever has been signaled.
     pub fn cancel(&self) -> Result<TakenBack, CancelError> {
         let dispatcher = self.dispatcher.upgrade().ok_or(CancelError)?;
+        probe::point(Point::Cancel);
         dispatcher.take_back(self.id).map(TakenBack::new).ok_or(CancelError)
     }
 }

@@ -12,12 +12,18 @@ use std::panic::Location;
 /// What is decided. Always legal ways to go on, of which production takes the one that comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Choice {
-    /// Which of all that can go on does: a runnable, a helper, a piece of lane work, an event that is due.
+    /// Which of all that can go on does: a runnable, a helper, a piece of lane work, an event that is due. Asked by
+    /// [`Probe::next`].
     Next,
     /// Which of several events that are due is taken.
     Event,
+    /// Which of the ready callbacks of an unsynchronized dispatcher is taken. Threads that took them in order may be
+    /// overtaken before they call them, so every order of the calls is legal.
+    Claim,
     /// Whether an inline call that is allowed is made (0) or deferred (1).
     Inline,
+    /// Whether a turn is made where it cannot (0) or can (1) let others go first.
+    Apart,
     /// Whether a callback goes on (0) or lets others go first (1) at a [`Point`].
     Overlap,
 }
@@ -41,6 +47,21 @@ pub(crate) enum Point {
     Shutdown,
     /// In a callback, a poll or an observer, before the code of the user is called.
     Begin,
+}
+
+/// Something that goes on by itself, by names that live as long as what they name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Actor {
+    /// A dispatcher, by its number: its turn, or the rest of one that was interrupted.
+    Dispatcher(u64),
+    /// A driver, by its number: its observer, or what its suspend and resume call.
+    Driver(u64),
+    /// The first item of a lane.
+    Work { pool: usize, lane: usize },
+    /// What is due of timers and descriptors of a pool.
+    Events { pool: usize },
+    /// A call that a test makes on a thread of its own.
+    Call,
 }
 
 /// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it at the
@@ -95,6 +116,8 @@ pub(crate) enum Note {
         deadline: u64,
         always_on: bool,
     },
+    /// A callback, an observer or a destructor panicked, and the runtime has caught it.
+    Panicked { dispatcher: Option<u64> },
     /// A callback was not accepted.
     Refused { dispatcher: u64 },
     /// A callback that was accepted is refused after all: what it waits for could not be armed.
@@ -144,14 +167,24 @@ pub(crate) enum Note {
 
 /// Who decides and is told.
 pub(crate) trait Probe: Send + Sync {
-    /// Which of `of` ways it goes on; `of` is at least 2 and the answer is less.
+    /// Which of `of` ways it goes on; `of` is at least 2 and the answer is less. Locks may be held: nothing of the runtime
+    /// may be called.
     fn choose(&self, choice: Choice, of: usize) -> usize;
+
+    /// Whoever turns the crank is about to. No lock is held, and no callback runs on this thread.
+    fn turn(&self);
+
+    /// Which of `actors` makes this turn; there is at least one.
+    fn next(&self, actors: &[Actor]) -> usize;
 
     /// A callback has come to a point. No lock is held: whatever another thread could do may be done here.
     fn point(&self, point: Point);
 
     /// Something has happened. Locks may be held: nothing of the runtime may be called.
     fn note(&self, note: Note);
+
+    /// A panic has begun on this thread. Locks of its own may be held by whoever panics.
+    fn panicked(&self, message: &str, location: Option<&Location<'_>>);
 }
 
 #[cfg(all(feature = "testing", not(any(loom, shuttle))))]
@@ -246,7 +279,24 @@ mod current {
 
 #[cfg(not(all(feature = "testing", not(any(loom, shuttle)))))]
 mod current {
-    use super::{Choice, Note, Point};
+    use super::{Choice, Note, Point, Probe};
+    use crate::sync::Arc;
+
+    /// Nobody has a probe.
+    pub(crate) fn attach(_probe: Option<Arc<dyn Probe>>) -> Attached {
+        Attached
+    }
+
+    /// See [`attach`].
+    pub(crate) struct Attached;
+
+    impl Drop for Attached {
+        fn drop(&mut self) {}
+    }
+
+    pub(crate) fn current() -> Option<Arc<dyn Probe>> {
+        None
+    }
 
     #[inline(always)]
     pub(crate) fn choose(_choice: Choice, _of: usize) -> usize {
@@ -293,6 +343,14 @@ mod tests {
         fn note(&self, note: Note) {
             self.0.lock().push(format!("{note:?}"));
         }
+
+        fn turn(&self) {}
+
+        fn next(&self, _actors: &[Actor]) -> usize {
+            0
+        }
+
+        fn panicked(&self, _message: &str, _location: Option<&Location<'_>>) {}
     }
 
     #[test]

@@ -8,9 +8,12 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::pool::Pool;
+use crate::pool::by_hand::TURNS_PER_LOOK;
+use crate::pool::ways::Way;
 use crate::runtime::Runtime;
 use crate::status::Status;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::probe::{self, Actor, Probe};
 use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
 
@@ -94,18 +97,52 @@ impl Run<'_> {
 
     /// Makes one turn; false when nothing can go on and nothing is due.
     pub(super) fn turn(&self) -> bool {
+        let probe = probe::current();
+        if let Some(probe) = &probe {
+            probe.turn();
+        }
         let turn = self.crank.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.runtime.inner().pool_count();
         // The pools take turns at being the first, so that one that is never idle starves no other.
         let (round, first) = (turn / count as u64, turn as usize % count);
         let progress = self.crank.progress.load(Ordering::Relaxed);
-        let did = self.any_pool(count, first, |pool| pool.as_current(|| pool.run_one(round)))
+        let went_on = match &probe {
+            Some(probe) => self.go_on(&**probe, first, round),
+            None => self.any_pool(count, first, |pool| pool.as_current(|| pool.run_one(round))),
+        };
+        let did = went_on
             || self.any_pool(count, 0, |pool| pool.batons().resume_patient())
             || self.any_pool(count, 0, |pool| pool.batons().collect_outside(progress));
         if did {
             self.crank.progress.fetch_add(1, Ordering::Relaxed);
         }
         did
+    }
+
+    /// Goes on in one of all ways, as the probe picks; false when there is none.
+    fn go_on(&self, probe: &dyn Probe, first: usize, round: u64) -> bool {
+        let pools = self.runtime.inner().pools();
+        let list = || -> Vec<(usize, Way, Actor)> {
+            let order = (first..pools.len()).chain(0..first.min(pools.len()));
+            let ways = order.map(|nth| pools[nth].ways(nth).into_iter().map(move |(way, actor)| (nth, way, actor)));
+            ways.flatten().collect()
+        };
+        let mut ways = list();
+        if ways.is_empty() {
+            // Those who stepped aside for others that are not there any more.
+            ways = list();
+        }
+        if round.is_multiple_of(TURNS_PER_LOOK.into()) {
+            // In the usual order what is runnable without end starves nothing else.
+            ways.sort_by_key(|(_, way, _)| matches!(way, Way::Run(_)));
+        }
+        if ways.is_empty() {
+            return false;
+        }
+        let actors: Vec<Actor> = ways.iter().map(|&(.., actor)| actor).collect();
+        let (nth, way, _) = ways[probe.next(&actors)];
+        pools[nth].as_current(|| pools[nth].go(way));
+        true
     }
 
     fn any_pool(&self, count: usize, first: usize, mut act: impl FnMut(&Arc<Pool>) -> bool) -> bool {

@@ -1,11 +1,12 @@
 //! Goal: a probe is told of every step in the life of a callback, at the moment when it happens.
 //! Method: a probe that writes down what it is told, in words, while a test turns the crank.
 
+use std::panic::Location;
 use std::time::Duration;
 
 use super::ForegroundRuntime;
 use crate::runtime::DispatcherBuilder;
-use crate::sync::probe::{Choice, Note, Point, Probe, attach};
+use crate::sync::probe::{Actor, Choice, Note, Point, Probe, attach};
 use crate::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -29,6 +30,14 @@ impl Probe for Recorder {
             self.words.lock().push("its code".to_owned());
         }
     }
+
+    fn turn(&self) {}
+
+    fn next(&self, _actors: &[Actor]) -> usize {
+        0
+    }
+
+    fn panicked(&self, _message: &str, _location: Option<&Location<'_>>) {}
 
     fn note(&self, note: Note) {
         let words = match note {

@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod coverage;
+mod kit_operations;
 mod operations;
 mod panics;
 mod places;
@@ -25,7 +26,7 @@ use things::{Things, text_of};
 
 /// All operations.
 fn operations() -> impl Iterator<Item = &'static Operation> {
-    operations::OPERATIONS.iter().chain(state_operations::OPERATIONS)
+    operations::OPERATIONS.iter().chain(state_operations::OPERATIONS).chain(kit_operations::OPERATIONS)
 }
 
 /// What became of one operation at one place.

@@ -375,6 +375,14 @@ impl CallbackQueue {
         }
     }
 
+    /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that others have been ready for longer than.
+    pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        let index = self.indexes(Stage::Ready).nth(nth)?;
+        let slot = &self.slots[index as usize];
+        let (id, location) = (OpId::new(index, slot.generation), slot.details.location);
+        self.take(index).map(|entry| (id, entry, location))
+    }
+
     /// Whether nothing is ready.
     pub(crate) fn is_ready_empty(&self) -> bool {
         self.lists[Stage::Ready as usize].head == NONE

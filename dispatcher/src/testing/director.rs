@@ -1,0 +1,354 @@
+//! The director: decides how one run goes on, counts its steps, and tells its listeners.
+//!
+//! A *step* is one moment at which something could come in between: each turn of the crank, and each [`Point`] that a
+//! callback comes to. A *decision* is one pick of several legal ways to go on; where there is one way nothing is decided.
+//! A run is its decisions: the same ones, asked for in the same order, make the same run.
+//!
+//! 1. The crank announces a turn. The listeners are told, then the crank lists who can go on, and one is picked.
+//! 2. Code that comes to a point, an inline call and so on asks its thread's probe, which is the director.
+//! 3. The first thing that is wrong (a panic, a promise that a listener saw broken, too many steps) fails the run; the
+//!    next turn ends it by a panic of its own that unwinds the scenario.
+//! 4. When the run is over everything goes on in the usual order, and nobody is told any more.
+//!
+//! # Invariants
+//! - No lock of the director is held while a listener is told of a turn or a point, as it may do anything there.
+//! - A listener that is being told is not told of anything else; what is noted meanwhile reaches it when it returns.
+
+use std::panic::{Location, resume_unwind};
+
+use super::strategy::Picker;
+use super::trace::Recorder;
+use crate::pool::batons;
+use crate::runtime::Runtime;
+use crate::sync::probe::{Actor, Choice, Note, Point, Probe};
+use crate::sync::{Arc, Mutex};
+
+/// Is told what happens in a run, and may bring things about.
+pub(super) trait Listener: Send {
+    /// A callback has come to a point, on its thread: no lock is held, and anything may be done.
+    fn point(&mut self, step: u64, point: Point) {
+        let _ = (step, point);
+    }
+
+    /// The crank is about to be turned, on its thread: no lock is held, and anything but to turn it may be done.
+    fn turn(&mut self, step: u64) {
+        let _ = step;
+    }
+
+    /// Something has happened. Locks may be held: nothing of the runtime may be called.
+    fn note(&mut self, step: u64, note: &Note) {
+        let _ = (step, note);
+    }
+
+    /// The runtime has shut down, and its numbers add up: nothing is left to come.
+    fn end(&mut self, step: u64) {
+        let _ = step;
+    }
+
+    /// What is wrong, if anything is; asked after each turn and at the end.
+    fn broken(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// One pick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Decision {
+    pub(super) step: u64,
+    pub(super) choice: Choice,
+    pub(super) of: usize,
+    pub(super) picked: usize,
+}
+
+/// What is wrong with a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) step: u64,
+    pub(super) message: String,
+}
+
+/// How a director goes about a run.
+pub(super) struct Direction {
+    pub(super) picker: Box<dyn Picker>,
+    pub(super) is_traced: bool,
+    pub(super) allows_panics: bool,
+    pub(super) max_steps: u64,
+    pub(super) inline_choices: bool,
+    pub(super) overlaps: bool,
+}
+
+/// What the crank's turn panics with to end a run that has failed.
+struct Stop;
+
+/// Decides how one run goes on.
+pub(super) struct Director {
+    state: Mutex<State>,
+    listeners: Mutex<Vec<Seat>>,
+    max_steps: u64,
+    allows_panics: bool,
+    inline_choices: bool,
+    overlaps: bool,
+}
+
+struct State {
+    picker: Box<dyn Picker>,
+    step: u64,
+    decisions: Vec<Decision>,
+    recorder: Option<Recorder>,
+    runtime: Option<Runtime>,
+    broken: Option<Broken>,
+    last_panic: Option<String>,
+    is_over: bool,
+}
+
+/// The place of a listener.
+struct Seat {
+    /// `None` while it is being told.
+    listener: Option<Box<dyn Listener>>,
+    /// What was noted meanwhile.
+    missed: Vec<(u64, Note)>,
+}
+
+/// What a run was.
+pub(super) struct Directed {
+    pub(super) steps: u64,
+    pub(super) decisions: Vec<Decision>,
+    pub(super) broken: Option<Broken>,
+    pub(super) recorder: Option<Recorder>,
+}
+
+impl Director {
+    pub(super) fn new(direction: Direction) -> Arc<Self> {
+        let Direction { picker, is_traced, allows_panics, max_steps, inline_choices, overlaps } = direction;
+        let state = State {
+            picker,
+            step: 0,
+            decisions: Vec::new(),
+            recorder: is_traced.then(Recorder::default),
+            runtime: None,
+            broken: None,
+            last_panic: None,
+            is_over: false,
+        };
+        let listeners = Mutex::new(Vec::new());
+        Arc::new(Director { state: Mutex::new(state), listeners, max_steps, allows_panics, inline_choices, overlaps })
+    }
+
+    /// The runtime of the run.
+    pub(super) fn set_runtime(&self, runtime: Runtime) {
+        self.state.lock().runtime = Some(runtime);
+    }
+
+    #[cfg_attr(not(test), allow(dead_code, reason = "an exploration alone has nobody who listens"))]
+    pub(super) fn listen(&self, listener: Box<dyn Listener>) {
+        self.listeners.lock().push(Seat { listener: Some(listener), missed: Vec::new() });
+    }
+
+    /// How many steps were made so far.
+    pub(super) fn step(&self) -> u64 {
+        self.state.lock().step
+    }
+
+    /// Fails the run, unless it has failed before.
+    pub(super) fn fail(&self, message: String) {
+        let mut state = self.state.lock();
+        let step = state.step;
+        state.broken.get_or_insert(Broken { step, message });
+    }
+
+    /// What the last panic said, and where it was.
+    pub(super) fn last_panic(&self) -> Option<String> {
+        self.state.lock().last_panic.clone()
+    }
+
+    /// Tells the listeners that nothing is left to come.
+    pub(super) fn tell_end(&self) {
+        let step = self.step();
+        self.tell(|listener| listener.end(step));
+        self.ask_listeners();
+    }
+
+    /// The run is over: from here on nothing is decided and nobody is told.
+    pub(super) fn close(&self) -> Directed {
+        let listeners = std::mem::take(&mut *self.listeners.lock());
+        drop(listeners);
+        let mut state = self.state.lock();
+        state.is_over = true;
+        let runtime = state.runtime.take();
+        let directed = Directed {
+            steps: state.step,
+            decisions: std::mem::take(&mut state.decisions),
+            broken: state.broken.take(),
+            recorder: state.recorder.take(),
+        };
+        drop(state);
+        drop(runtime);
+        directed
+    }
+
+    /// Counts a step; `None` when the run is over.
+    fn begin_step(&self, record: impl FnOnce(&mut Recorder, u64)) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.is_over {
+            return None;
+        }
+        state.step += 1;
+        let step = state.step;
+        state.picker.step(step);
+        if step > self.max_steps {
+            let message = format!("it is not at its end after {} steps", self.max_steps);
+            state.broken.get_or_insert(Broken { step, message });
+        }
+        if let Some(recorder) = &mut state.recorder {
+            record(recorder, step);
+        }
+        Some(step)
+    }
+
+    /// Tells each listener of something that it may answer by doing anything.
+    fn tell(&self, tell: impl Fn(&mut dyn Listener)) {
+        let count = self.listeners.lock().len();
+        for nth in 0..count {
+            let Some(listener) = self.listeners.lock().get_mut(nth).and_then(|seat| seat.listener.take()) else {
+                continue;
+            };
+            let mut stood_up = StoodUp { director: self, nth, listener: Some(listener) };
+            if let Some(listener) = &mut stood_up.listener {
+                tell(&mut **listener);
+            }
+        }
+    }
+
+    fn ask_listeners(&self) {
+        let broken = {
+            let mut seats = self.listeners.lock();
+            seats.iter_mut().filter_map(|seat| seat.listener.as_mut()).find_map(|listener| listener.broken())
+        };
+        if let Some(message) = broken {
+            self.fail(message);
+        }
+    }
+
+    fn can_others_go_on(&self) -> bool {
+        let runtime = self.state.lock().runtime.clone();
+        runtime.is_some_and(|runtime| runtime.inner().pools().iter().any(|pool| pool.can_go_on()))
+    }
+
+    fn decide(&self, choice: Choice, of: usize, pick: impl FnOnce(&mut dyn Picker) -> usize) -> usize {
+        let mut state = self.state.lock();
+        if state.is_over || of < 2 {
+            return 0;
+        }
+        let picked = pick(&mut *state.picker).min(of - 1);
+        let step = state.step;
+        state.decisions.push(Decision { step, choice, of, picked });
+        if let Some(recorder) = &mut state.recorder {
+            recorder.decision(choice, of, picked);
+        }
+        picked
+    }
+}
+
+/// A listener that is being told; it sits down again when this is dropped, also by a panic.
+struct StoodUp<'a> {
+    director: &'a Director,
+    nth: usize,
+    listener: Option<Box<dyn Listener>>,
+}
+
+impl Drop for StoodUp<'_> {
+    fn drop(&mut self) {
+        let Some(mut listener) = self.listener.take() else { return };
+        let mut seats = self.director.listeners.lock();
+        let Some(seat) = seats.get_mut(self.nth) else { return };
+        for (step, note) in seat.missed.drain(..) {
+            listener.note(step, &note);
+        }
+        seat.listener = Some(listener);
+    }
+}
+
+impl Probe for Director {
+    fn choose(&self, choice: Choice, of: usize) -> usize {
+        if choice == Choice::Inline && !self.inline_choices || choice == Choice::Apart && !self.overlaps {
+            return 0;
+        }
+        self.decide(choice, of, |picker| picker.pick(choice, of))
+    }
+
+    fn turn(&self) {
+        self.ask_listeners();
+        let has_failed = {
+            let state = self.state.lock();
+            !state.is_over && state.broken.is_some()
+        };
+        if has_failed {
+            resume_unwind(Box::new(Stop));
+        }
+        if let Some(step) = self.begin_step(Recorder::turn) {
+            self.tell(|listener| listener.turn(step));
+        }
+    }
+
+    fn next(&self, actors: &[Actor]) -> usize {
+        let picked = self.decide(Choice::Next, actors.len(), |picker| picker.next(actors));
+        let mut state = self.state.lock();
+        if let Some(recorder) = &mut state.recorder {
+            recorder.goes_on(actors[picked]);
+        }
+        picked
+    }
+
+    fn point(&self, point: Point) {
+        if std::thread::panicking() {
+            // Whatever came in between here would do so while a panic unwinds.
+            return;
+        }
+        let Some(step) = self.begin_step(|recorder, step| recorder.point(step, point)) else { return };
+        self.tell(|listener| listener.point(step, point));
+        // At its beginning a callback has done nothing yet: to let others go first is to be picked later.
+        let may_let_others = self.overlaps && point != Point::Begin;
+        if let Some(helper) = may_let_others.then(batons::current).flatten()
+            && self.can_others_go_on()
+            && self.decide(Choice::Overlap, 2, |picker| picker.pick(Choice::Overlap, 2)) == 1
+        {
+            helper.step_aside();
+        }
+    }
+
+    fn note(&self, note: Note) {
+        let step = {
+            let mut state = self.state.lock();
+            if state.is_over {
+                return;
+            }
+            if let Note::Panicked { .. } = note
+                && !self.allows_panics
+            {
+                let step = state.step;
+                let message = state.last_panic.clone().unwrap_or_else(|| "somewhere".to_owned());
+                state.broken.get_or_insert(Broken { step, message: format!("a callback panicked: {message}") });
+            }
+            if let Some(recorder) = &mut state.recorder {
+                recorder.note(&note);
+            }
+            state.step
+        };
+        for seat in &mut *self.listeners.lock() {
+            match &mut seat.listener {
+                Some(listener) => listener.note(step, &note),
+                None => seat.missed.push((step, note)),
+            }
+        }
+    }
+
+    fn panicked(&self, message: &str, location: Option<&Location<'_>>) {
+        let place = location.map_or_else(String::new, |location| format!(", at {location}"));
+        self.state.lock().last_panic = Some(format!("{message}{place}"));
+    }
+}
+
+/// Whether a panic is that by which the director ends a run.
+pub(super) fn is_stop(payload: &(dyn std::any::Any + Send)) -> bool {
+    payload.is::<Stop>()
+}

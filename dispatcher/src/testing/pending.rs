@@ -1,0 +1,41 @@
+//! What is left of a run at one moment, in words that are the same whenever the run is: names instead of numbers, and no
+//! thread.
+
+use std::fmt::Write;
+
+use crate::runtime::{DispatcherDump, DumpLimits, Runtime};
+
+/// Everything that runs or waits, a line each.
+pub(super) fn pending_of(runtime: &Runtime) -> String {
+    let mut text = String::new();
+    let dump = runtime.dump_with(DumpLimits::NONE);
+    for dispatcher in dump.drivers.iter().flat_map(|driver| &driver.dispatchers).filter(|it| it.is_busy()) {
+        // Writing to a string does not fail.
+        let _ = describe(dispatcher, &mut text);
+    }
+    if text.is_empty() {
+        text.push_str("nothing\n");
+    }
+    text
+}
+
+fn describe(dispatcher: &DispatcherDump, text: &mut String) -> std::fmt::Result {
+    let DispatcherDump { name, driver, state, futures, running, pending, .. } = dispatcher;
+    writeln!(text, "{driver}/{name}, {state}:")?;
+    for running in running {
+        write!(text, "  running: {}", running.what)?;
+        if let Some(location) = running.posted_from {
+            write!(text, " of {location} ({})", running.type_name)?;
+        }
+        let waits_for = running.waits_for.map_or_else(String::new, |what| format!(", waits for {what}"));
+        writeln!(text, "{waits_for}")?;
+    }
+    for pending in pending {
+        let how = if pending.is_ready { "queued" } else { "waiting" };
+        writeln!(text, "  {how}: {} of {} ({})", pending.kind.as_str(), pending.posted_from, pending.type_name)?;
+    }
+    match futures {
+        0 => Ok(()),
+        count => writeln!(text, "  {count} futures"),
+    }
+}

@@ -1,0 +1,225 @@
+//! Traces: what happened in a run, a line a step, in words that are the same whenever the run is.
+//!
+//! Dispatchers are called by their names, and what has no name is numbered in the order of being seen first: no address,
+//! no thread, and no number that counts through the process.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::sync::probe::{Actor, Choice, Fate, Note, Point, Ticket, Told};
+
+/// What happened in a run, a line a step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trace {
+    lines: Vec<String>,
+}
+
+impl Trace {
+    /// The lines, first to last.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
+/// Writes down what happens.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    steps: Vec<StepRecord>,
+    dispatchers: HashMap<u64, String>,
+    drivers: HashMap<u64, &'static str>,
+    accepted: HashMap<Ticket, String>,
+}
+
+#[derive(Debug)]
+struct StepRecord {
+    step: u64,
+    what: What,
+    then: Vec<Then>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// A turn; who goes on is not known before it is picked, and nobody does where nothing can.
+    Turn(Option<Actor>),
+    Point(Point),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Then {
+    Decided(Choice, usize, usize),
+    Noted(Note),
+}
+
+impl Recorder {
+    pub(super) fn turn(&mut self, step: u64) {
+        self.steps.push(StepRecord { step, what: What::Turn(None), then: Vec::new() });
+    }
+
+    pub(super) fn goes_on(&mut self, actor: Actor) {
+        if let Some(StepRecord { what: what @ What::Turn(_), .. }) = self.steps.last_mut() {
+            *what = What::Turn(Some(actor));
+        }
+    }
+
+    pub(super) fn point(&mut self, step: u64, point: Point) {
+        self.steps.push(StepRecord { step, what: What::Point(point), then: Vec::new() });
+    }
+
+    pub(super) fn decision(&mut self, choice: Choice, of: usize, picked: usize) {
+        self.then(Then::Decided(choice, of, picked));
+    }
+
+    pub(super) fn note(&mut self, note: &Note) {
+        match *note {
+            Note::Accepted { ticket, kind, location, .. } => {
+                self.accepted.insert(ticket, format!("{kind} of {location}"));
+            }
+            Note::DriverMade { driver, name } => {
+                self.drivers.insert(driver, name);
+            }
+            Note::DispatcherMade { dispatcher, driver, name, .. } => {
+                let driver = self.drivers.get(&driver).copied().unwrap_or_default();
+                let name = if name.is_empty() { format!("#{}", self.dispatchers.len() + 1) } else { name.to_owned() };
+                self.dispatchers.insert(dispatcher, format!("{driver}/{name}"));
+            }
+            // Who is inside of what can be seen from what runs.
+            Note::Entered { .. } | Note::Left => return,
+            _ => {}
+        }
+        self.then(Then::Noted(*note));
+    }
+
+    fn then(&mut self, then: Then) {
+        if self.steps.is_empty() {
+            self.turn(0);
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.then.push(then);
+        }
+    }
+
+    /// The trace. Turns in which nothing could go on and nothing happened are left out.
+    pub(super) fn into_trace(mut self) -> Trace {
+        let steps = std::mem::take(&mut self.steps);
+        let lines = steps.iter().filter_map(|step| self.line(step)).collect();
+        Trace { lines }
+    }
+
+    fn line(&self, step: &StepRecord) -> Option<String> {
+        let StepRecord { step, what, then } = step;
+        let then: Vec<String> = then.iter().map(|then| self.then_text(*then)).collect();
+        let head = match what {
+            What::Turn(None) if then.is_empty() => return None,
+            What::Turn(None) => "nobody".to_owned(),
+            What::Turn(Some(actor)) => self.actor(*actor),
+            What::Point(point) => format!("  {}", point_text(*point)),
+        };
+        let colon = if then.is_empty() { "" } else { ": " };
+        Some(format!("{step:>6}  {head}{colon}{}", then.join("; ")))
+    }
+
+    fn actor(&self, actor: Actor) -> String {
+        match actor {
+            Actor::Dispatcher(id) => self.dispatcher(id),
+            Actor::Driver(id) => self.driver(id),
+            Actor::Work { lane, .. } => if lane == 0 { "fast work" } else { "slow work" }.to_owned(),
+            Actor::Events { .. } => "an event".to_owned(),
+            Actor::Call => "a call of the test".to_owned(),
+        }
+    }
+
+    fn dispatcher(&self, id: u64) -> String {
+        self.dispatchers.get(&id).cloned().unwrap_or_else(|| "a dispatcher".to_owned())
+    }
+
+    fn driver(&self, id: u64) -> String {
+        self.drivers.get(&id).map_or_else(|| "a driver".to_owned(), |name| format!("driver {name}"))
+    }
+
+    fn callback(&self, ticket: Ticket) -> String {
+        let what = self.accepted.get(&ticket).cloned();
+        let what = what.unwrap_or_else(|| if ticket.is_future { "a future" } else { "a callback" }.to_owned());
+        format!("{} on {}", what, self.dispatcher(ticket.dispatcher))
+    }
+
+    fn then_text(&self, then: Then) -> String {
+        let note = match then {
+            Then::Decided(choice, of, picked) => return decision_text(choice, of, picked),
+            Then::Noted(note) => note,
+        };
+        match note {
+            Note::DriverMade { driver, .. } => format!("makes {}", self.driver(driver)),
+            Note::DispatcherMade { dispatcher, .. } => format!("makes {}", self.dispatcher(dispatcher)),
+            Note::Panicked { dispatcher: Some(dispatcher) } => format!("panics on {}", self.dispatcher(dispatcher)),
+            Note::Panicked { dispatcher: None } => "panics".to_owned(),
+            Note::Accepted { ticket, .. } => format!("accepts {}", self.callback(ticket)),
+            Note::Refused { dispatcher } => format!("{} refuses", self.dispatcher(dispatcher)),
+            Note::RefusedAfterAll { ticket } => format!("refuses {} after all", self.callback(ticket)),
+            Note::Ready { ticket, told } => format!("ready{} is {}", told_text(told), self.callback(ticket)),
+            Note::Parked { ticket, .. } => format!("parks {}", self.callback(ticket)),
+            Note::Unparked { dispatcher } => format!("{} is resumed", self.dispatcher(dispatcher)),
+            Note::WorkBegun { ticket } => format!("works for {}", self.callback(ticket)),
+            Note::CancelAsked { ticket } => format!("cancels {}", self.callback(ticket)),
+            Note::Begun { ticket, told, inline } => {
+                let inline = if inline { " inline" } else { "" };
+                format!("runs{inline}{} {}", told_text(told), self.callback(ticket))
+            }
+            Note::Ended { ticket } => format!("ends {}", self.callback(ticket)),
+            Note::TakenBack { ticket } => format!("takes back {}", self.callback(ticket)),
+            Note::FutureDropped { ticket } => format!("drops {}", self.callback(ticket)),
+            Note::FutureEnded { ticket, fate: Fate::Ran } => format!("finishes {}", self.callback(ticket)),
+            Note::FutureEnded { ticket, .. } => format!("gives up {}", self.callback(ticket)),
+            Note::Entered { .. } | Note::Left => String::new(),
+            Note::ShutdownBegan { dispatcher } => format!("{} begins to shut down", self.dispatcher(dispatcher)),
+            Note::ObserverBegun { dispatcher } => format!("observer of {}", self.dispatcher(dispatcher)),
+            Note::ObserverEnded { dispatcher } => format!("{} has shut down", self.dispatcher(dispatcher)),
+            Note::DriverShutdownBegan { driver } => format!("{} begins to shut down", self.driver(driver)),
+            Note::DriverObserverBegun { driver } => format!("observer of {}", self.driver(driver)),
+            Note::DriverObserverEnded { driver } => format!("{} has shut down", self.driver(driver)),
+            Note::Made { what, location, .. } => format!("makes {what} at {location}"),
+            Note::Gone { what, .. } => format!("{what} is gone"),
+        }
+    }
+}
+
+fn told_text(told: Told) -> &'static str {
+    match told {
+        Told::Outcome => "",
+        Told::Failure => ", failed,",
+        Told::Canceled => ", canceled,",
+    }
+}
+
+fn point_text(point: Point) -> &'static str {
+    match point {
+        Point::Post => "before a post",
+        Point::Cancel => "before a cancel",
+        Point::Write => "before a write",
+        Point::Read => "before a read",
+        Point::Close => "before a close",
+        Point::Await => "around a poll",
+        Point::Shutdown => "before a shutdown",
+        Point::Begin => "before the code of a callback",
+    }
+}
+
+fn decision_text(choice: Choice, of: usize, picked: usize) -> String {
+    let nth = picked + 1;
+    match (choice, picked) {
+        (Choice::Next, _) => format!("{nth} of {of} that can go on"),
+        (Choice::Event, _) => format!("{nth} of {of} events"),
+        (Choice::Claim, _) => format!("{nth} of {of} that are ready"),
+        (Choice::Inline, 0) => "calls inline".to_owned(),
+        (Choice::Inline, _) => "defers the inline call".to_owned(),
+        (Choice::Apart, 0) => "without a break".to_owned(),
+        (Choice::Apart, _) => "with breaks".to_owned(),
+        (Choice::Overlap, 0) => "goes on".to_owned(),
+        (Choice::Overlap, _) => "lets others go first".to_owned(),
+    }
+}
