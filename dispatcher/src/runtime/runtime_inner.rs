@@ -203,7 +203,12 @@ impl RuntimeInner {
     pub(crate) fn new_driver(self: &Arc<Self>, name: String) -> Arc<DriverInner> {
         let mut core = self.core.lock();
         let driver = DriverInner::new(name, Arc::clone(self), !core.closing);
-        core.drivers.retain(|driver| driver.strong_count() > 0);
+        if core.drivers.len() == core.drivers.capacity() {
+            // Now and then is enough: were it each time, many drivers would cost by the square of their number.
+            core.drivers.retain(|driver| driver.strong_count() > 0);
+            let alive = core.drivers.len();
+            core.drivers.reserve(alive + 1);
+        }
         core.drivers.push(Arc::downgrade(&driver));
         driver
     }

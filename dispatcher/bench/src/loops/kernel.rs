@@ -6,7 +6,7 @@ use std::thread;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use crate::report::{Sample, Stopwatch};
+use crate::sample::{Sample, Stopwatch};
 
 fn counter() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).expect("the kernel gives an event counter")

@@ -1,6 +1,5 @@
 //! tokio's single-threaded runtime as an event loop: what comes closest to each workload. A task that yields is a job,
 //! a message is a post, `spawn_blocking` is work, a `sleep` is a timer.
-#![expect(clippy::disallowed_methods, reason = "a peer starts its threads as its users do")]
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,24 +12,24 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{LocalSet, spawn_blocking, spawn_local, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::counts::{ARMINGS, BATCH, BATCHES, BURST, IN_FLIGHT, MOVES, TIMERS, WORK_MANY, WORK_ONE};
-use super::{CROSSINGS, HOPS, Random};
-use crate::report::{Sample, Stopwatch};
-use crate::workload::Workload;
+use super::Doing;
+use super::counts::{self, BATCH, IN_FLIGHT};
+use crate::random::Random;
+use crate::sample::{Sample, Stopwatch};
 
-pub(crate) fn measure(workload: Workload) -> Sample {
-    match workload {
-        Workload::JobChain => run(yields(HOPS)),
-        Workload::JobBatch => run(tasks()),
-        Workload::AsyncSelf => run(self_messages()),
-        Workload::LoopPingPong => ping_pong(),
-        Workload::AsyncBurst => burst(),
-        Workload::WorkOne => run(blocking(WORK_ONE, 1)),
-        Workload::WorkMany => run(blocking(WORK_MANY, IN_FLIGHT)),
-        Workload::TimerArmCancel => run(arm_and_cancel()),
-        Workload::TimerMove => run(move_among_many()),
-        Workload::TimersDue => run(many_due()),
-        _ => unreachable!("the other workloads are not those of loops"),
+pub(crate) fn measure(doing: Doing) -> Sample {
+    match doing {
+        Doing::JobChain => run(yields(counts::hops())),
+        Doing::JobBatch => run(tasks()),
+        Doing::AsyncSelf => run(self_messages()),
+        Doing::PingPong => ping_pong(),
+        Doing::AsyncBurst => burst(),
+        Doing::WorkOne => run(blocking(counts::work_one(), 1)),
+        Doing::WorkMany => run(blocking(counts::work_many(), IN_FLIGHT)),
+        Doing::TimerArmCancel => run(arm_and_cancel()),
+        Doing::TimerMove => run(move_among_many()),
+        Doing::TimersDue => run(many_due()),
+        Doing::PauseResume => unreachable!("tokio has nothing alike"),
     }
 }
 
@@ -55,13 +54,13 @@ async fn yields(count: u64) -> Sample {
 async fn tasks() -> Sample {
     let watch = Stopwatch::start();
     let mut seen = 0;
-    for _ in 0..BATCHES {
+    for _ in 0..counts::batches() {
         let batch: Vec<_> = (0..BATCH).map(|_| spawn_local(async { 1 })).collect();
         for task in batch {
             seen += task.await.expect("it does not panic");
         }
     }
-    watch.stop(BATCH * BATCHES, seen == BATCH * BATCHES)
+    watch.stop(BATCH * counts::batches(), seen == BATCH * counts::batches())
 }
 
 async fn self_messages() -> Sample {
@@ -69,13 +68,13 @@ async fn self_messages() -> Sample {
     let watch = Stopwatch::start();
     sender.send(1).expect("the receiver is here");
     let mut seen = 0;
-    while seen < HOPS {
+    while seen < counts::hops() {
         seen += receiver.recv().await.expect("the sender is here");
         sender.send(1).expect("the receiver is here");
         // A turn of the runtime for each, as the others take.
         yield_now().await;
     }
-    watch.stop(HOPS, seen == HOPS)
+    watch.stop(counts::hops(), seen == counts::hops())
 }
 
 /// A runtime on a thread of its own, which sends each number on.
@@ -99,11 +98,11 @@ fn ping_pong() -> Sample {
     let sample = run(async move {
         let watch = Stopwatch::start();
         let mut seen = 0;
-        for _ in 0..CROSSINGS {
+        for _ in 0..counts::crossings() {
             there.send(1).expect("the other thread runs");
             seen += answers.recv().await.expect("the other thread answers");
         }
-        watch.stop(CROSSINGS, seen == CROSSINGS)
+        watch.stop(counts::crossings(), seen == counts::crossings())
     });
     thread.join().expect("the other thread ends");
     sample
@@ -115,7 +114,7 @@ fn burst() -> Sample {
     let thread = thread::spawn(move || {
         runtime().block_on(async {
             let mut seen = 0;
-            while seen < BURST {
+            while seen < counts::burst() {
                 seen += receiver.recv().await.expect("all are sent");
             }
             done.send(seen).expect("it is awaited");
@@ -123,11 +122,11 @@ fn burst() -> Sample {
     });
     let sample = run(async move {
         let watch = Stopwatch::start();
-        for _ in 0..BURST {
+        for _ in 0..counts::burst() {
             sender.send(1).expect("the other thread runs");
         }
         let seen = finished.recv().expect("all are seen");
-        watch.stop(BURST, seen == BURST)
+        watch.stop(counts::burst(), seen == counts::burst())
     });
     thread.join().expect("the other thread ends");
     sample
@@ -162,30 +161,31 @@ fn arm(sleep: std::pin::Pin<&mut Sleep>) {
 
 async fn arm_and_cancel() -> Sample {
     let watch = Stopwatch::start();
-    for nth in 0..ARMINGS {
+    for nth in 0..counts::armings() {
         let mut timer = pin!(sleep(Duration::from_millis(1_000_000 + nth)));
         arm(timer.as_mut());
     }
-    watch.stop(ARMINGS, true)
+    watch.stop(counts::armings(), true)
 }
 
 async fn move_among_many() -> Sample {
-    let mut timers: Vec<_> = (0..TIMERS).map(|nth| Box::pin(sleep(Duration::from_millis(1_000_000 + nth)))).collect();
+    let mut timers: Vec<_> =
+        (0..counts::timers()).map(|nth| Box::pin(sleep(Duration::from_millis(1_000_000 + nth)))).collect();
     timers.iter_mut().for_each(|timer| arm(timer.as_mut()));
     let mut random = Random::new();
     let watch = Stopwatch::start();
-    for _ in 0..MOVES {
+    for _ in 0..counts::moves() {
         let number = random.next();
-        let timer = &mut timers[(number % TIMERS) as usize];
+        let timer = &mut timers[(number % counts::timers()) as usize];
         timer.as_mut().reset(Instant::now() + Duration::from_millis(1_000_000 + number % 1_000_000));
     }
-    watch.stop(MOVES, true)
+    watch.stop(counts::moves(), true)
 }
 
 async fn many_due() -> Sample {
     let mut random = Random::new();
     let watch = Stopwatch::start();
-    let timers: Vec<_> = (0..TIMERS)
+    let timers: Vec<_> = (0..counts::timers())
         .map(|_| {
             let after = Duration::from_millis(random.next() % 1_000);
             spawn_local(async move {
@@ -198,5 +198,5 @@ async fn many_due() -> Sample {
     for timer in timers {
         seen += timer.await.expect("it does not panic");
     }
-    watch.stop(TIMERS, seen == TIMERS)
+    watch.stop(counts::timers(), seen == counts::timers())
 }

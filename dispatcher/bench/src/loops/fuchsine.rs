@@ -9,25 +9,30 @@ use std::time::Duration;
 
 use fuchsine_dispatcher::event_loop::{EventLoop, Job, Lane, LoopHandle, LoopManager, PauseScope, Timer};
 
-use super::counts::{ARMINGS, BATCH, BATCHES, BURST, IN_FLIGHT, MOVES, PAUSES, TIMERS, WORK_MANY, WORK_ONE};
-use super::{CROSSINGS, HOPS, Random};
-use crate::report::{Sample, Stopwatch};
-use crate::workload::Workload;
+use super::Doing;
+use super::counts::{self, BATCH, IN_FLIGHT};
+use crate::random::Random;
+use crate::sample::{Sample, Stopwatch};
 
-pub(crate) fn measure(workload: Workload) -> Sample {
-    match workload {
-        Workload::JobChain => on_one_loop(HOPS, job_chain),
-        Workload::JobBatch => on_one_loop(BATCH * BATCHES, job_batch),
-        Workload::AsyncSelf => on_one_loop(HOPS, |event_loop, done| async_self(event_loop, HOPS, done)),
-        Workload::LoopPingPong => ping_pong(),
-        Workload::AsyncBurst => burst(),
-        Workload::WorkOne => on_one_loop(WORK_ONE, |event_loop, done| work(event_loop, WORK_ONE, 1, done)),
-        Workload::WorkMany => on_one_loop(WORK_MANY, |event_loop, done| work(event_loop, WORK_MANY, IN_FLIGHT, done)),
-        Workload::TimerArmCancel => on_one_loop(ARMINGS, arm_and_cancel),
-        Workload::TimerMove => on_one_loop(MOVES, move_among_many),
-        Workload::TimersDue => on_one_loop(TIMERS, many_due),
-        Workload::PauseResume => pauses(),
-        _ => unreachable!("the other workloads are not those of loops"),
+pub(crate) fn measure(doing: Doing) -> Sample {
+    match doing {
+        Doing::JobChain => on_one_loop(counts::hops(), job_chain),
+        Doing::JobBatch => on_one_loop(BATCH * counts::batches(), job_batch),
+        Doing::AsyncSelf => {
+            on_one_loop(counts::hops(), |event_loop, done| async_self(event_loop, counts::hops(), done))
+        }
+        Doing::PingPong => ping_pong(),
+        Doing::AsyncBurst => burst(),
+        Doing::WorkOne => {
+            on_one_loop(counts::work_one(), |event_loop, done| work(event_loop, counts::work_one(), 1, done))
+        }
+        Doing::WorkMany => {
+            on_one_loop(counts::work_many(), |event_loop, done| work(event_loop, counts::work_many(), IN_FLIGHT, done))
+        }
+        Doing::TimerArmCancel => on_one_loop(counts::armings(), arm_and_cancel),
+        Doing::TimerMove => on_one_loop(counts::moves(), move_among_many),
+        Doing::TimersDue => on_one_loop(counts::timers(), many_due),
+        Doing::PauseResume => pauses(),
     }
 }
 
@@ -70,7 +75,7 @@ fn job_chain(event_loop: &EventLoop, done: Done) {
     let mut seen = 0;
     let job = event_loop.job(move |event_loop| {
         seen += 1;
-        if seen == HOPS {
+        if seen == counts::hops() {
             again.borrow_mut().take();
             done.end(event_loop, seen, true);
         } else if let Some(job) = &*again.borrow() {
@@ -91,7 +96,7 @@ fn job_batch(event_loop: &EventLoop, done: Done) {
         .collect();
     let own: Rc<RefCell<Option<Job>>> = Rc::default();
     let again = Rc::clone(&own);
-    let mut left = BATCHES;
+    let mut left = counts::batches();
     let arming = event_loop.job(move |event_loop| {
         if left == 0 {
             again.borrow_mut().take();
@@ -152,13 +157,13 @@ fn two_loops() -> (fuchsine_dispatcher::event_loop::RunningLoops, LoopHandle, Lo
 fn ping_pong() -> Sample {
     let (running, here, there) = two_loops();
     let (done, finished) = channel();
-    let ball = Box::new(Ball { left: CROSSINGS * 2, here: here.clone(), there, done });
+    let ball = Box::new(Ball { left: counts::crossings() * 2, here: here.clone(), there, done });
     let watch = Stopwatch::start();
     here.async_run(move |event_loop| strike(event_loop, ball)).expect("the loop runs");
     let ended = finished.recv().is_ok();
-    let sample = watch.stop(CROSSINGS, ended);
+    let sample = watch.stop(counts::crossings(), ended);
     let callbacks = running.join().callbacks();
-    Sample { ok: sample.ok && callbacks >= CROSSINGS * 2, ..sample }
+    Sample { ok: sample.ok && callbacks >= counts::crossings() * 2, ..sample }
 }
 
 /// What the burst counts. Written by one loop only; a reference count a post would cost more than the post.
@@ -169,14 +174,14 @@ fn burst() -> Sample {
     let (done, finished) = channel();
     let watch = Stopwatch::start();
     here.async_run(move |_| {
-        for _ in 0..BURST {
+        for _ in 0..counts::burst() {
             there.async_run(|_| SEEN.store(SEEN.load(Ordering::Relaxed) + 1, Ordering::Relaxed)).expect("it runs");
         }
         there.async_run(move |_| done.send(()).expect("it is awaited")).expect("it runs");
     })
     .expect("the loop runs");
     let ended = finished.recv().is_ok();
-    let sample = watch.stop(BURST, ended && SEEN.load(Ordering::Relaxed) == BURST);
+    let sample = watch.stop(counts::burst(), ended && SEEN.load(Ordering::Relaxed) == counts::burst());
     running.handle().shutdown();
     running.join();
     sample
@@ -211,7 +216,7 @@ fn arm_and_cancel(event_loop: &EventLoop, done: Done) {
     let timer = event_loop.timer(|_, _| unreachable!("it is canceled"));
     let mut stopped = 0;
     done.begin();
-    for nth in 0..ARMINGS {
+    for nth in 0..counts::armings() {
         timer.once(Duration::from_millis(1_000_000 + nth)).expect("the loop runs");
         stopped += u64::from(timer.stop());
     }
@@ -219,7 +224,7 @@ fn arm_and_cancel(event_loop: &EventLoop, done: Done) {
 }
 
 fn many_timers(event_loop: &EventLoop, callback: impl FnMut(&EventLoop) + Clone + 'static) -> Vec<Timer> {
-    (0..TIMERS)
+    (0..counts::timers())
         .map(|_| {
             let mut callback = callback.clone();
             event_loop.timer(move |event_loop, _| callback(event_loop))
@@ -234,12 +239,12 @@ fn move_among_many(event_loop: &EventLoop, done: Done) {
     }
     let mut random = Random::new();
     done.begin();
-    for _ in 0..MOVES {
+    for _ in 0..counts::moves() {
         let number = random.next();
-        let timer = &timers[(number % TIMERS) as usize];
+        let timer = &timers[(number % counts::timers()) as usize];
         timer.once(Duration::from_millis(1_000_000 + number % 1_000_000)).expect("the loop runs");
     }
-    done.end(event_loop, MOVES, true);
+    done.end(event_loop, counts::moves(), true);
 }
 
 fn many_due(event_loop: &EventLoop, done: Done) {
@@ -247,8 +252,8 @@ fn many_due(event_loop: &EventLoop, done: Done) {
     let (mut random, timers) = (Random::new(), Rc::clone(&kept));
     *kept.borrow_mut() = many_timers(event_loop, move |event_loop| {
         seen.set(seen.get() + 1);
-        if seen.get() == TIMERS {
-            done.end(event_loop, TIMERS, true);
+        if seen.get() == counts::timers() {
+            done.end(event_loop, counts::timers(), true);
         }
     });
     // On whole milliseconds, as the peers have them whatever one asks for; else each would be due at a time of its own.
@@ -277,12 +282,13 @@ fn pauses() -> Sample {
     let have_workers = (0..4).all(|_| finished.recv().is_ok());
     let watch = Stopwatch::start();
     let ends = here.clone();
-    here.async_run(move |event_loop| pause_and_resume(event_loop, ends, there, PAUSES, done)).expect("the loop runs");
+    here.async_run(move |event_loop| pause_and_resume(event_loop, ends, there, counts::pauses(), done))
+        .expect("the loop runs");
     let ended = finished.recv().is_ok();
-    let sample = watch.stop(PAUSES, have_workers && ended);
+    let sample = watch.stop(counts::pauses(), have_workers && ended);
     running.handle().shutdown();
     let callbacks = running.join().callbacks();
-    Sample { ok: sample.ok && callbacks >= PAUSES * 2, ..sample }
+    Sample { ok: sample.ok && callbacks >= counts::pauses() * 2, ..sample }
 }
 
 /// The other loop has gone on when it answers: else the next pause would find it standing still, and cost nothing.

@@ -1,0 +1,113 @@
+//! Event loops alone, without dispatchers.
+//!
+//! They have three kinds of peers. libuv is the one that counts, as it is what other loop managers stand on; it is there
+//! with the feature `libuv`. tokio's single-threaded runtime is there always, with what comes closest. Where two threads
+//! wake each other, the kernel itself is measured as well: two threads and two event counters, nothing else.
+
+mod fuchsine;
+mod kernel;
+#[cfg(feature = "libuv")]
+pub(crate) mod libuv;
+mod tokio_loop;
+
+use crate::workload::{Run, Workload};
+
+/// How many operations; `peers/libuv.c` has the same counts.
+mod counts {
+    use crate::workload::scaled;
+
+    pub(super) const BATCH: u64 = 1_000;
+    pub(super) const IN_FLIGHT: u64 = 64;
+
+    /// Operations that stay on one thread.
+    pub(super) fn hops() -> u64 {
+        scaled(1_000_000)
+    }
+
+    /// Round trips that cross threads.
+    pub(super) fn crossings() -> u64 {
+        scaled(200_000)
+    }
+
+    pub(super) fn batches() -> u64 {
+        scaled(5_000)
+    }
+
+    pub(super) fn burst() -> u64 {
+        scaled(5_000_000)
+    }
+
+    pub(super) fn work_one() -> u64 {
+        scaled(100_000)
+    }
+
+    pub(super) fn work_many() -> u64 {
+        scaled(500_000)
+    }
+
+    pub(super) fn armings() -> u64 {
+        scaled(5_000_000)
+    }
+
+    pub(super) fn moves() -> u64 {
+        scaled(2_000_000)
+    }
+
+    pub(super) fn timers() -> u64 {
+        scaled(100_000)
+    }
+
+    pub(super) fn pauses() -> u64 {
+        scaled(20_000)
+    }
+}
+
+/// What a loop does.
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    JobChain,
+    JobBatch,
+    AsyncSelf,
+    PingPong,
+    AsyncBurst,
+    WorkOne,
+    WorkMany,
+    TimerArmCancel,
+    TimerMove,
+    TimersDue,
+    PauseResume,
+}
+
+/// The loops that do it: ours, that of libuv, that of tokio.
+macro_rules! loops {
+    ($name:literal, $what:ident) => {{
+        let mut runs = vec![Run::new("fuchsine", || vec![fuchsine::measure(Doing::$what)])];
+        #[cfg(feature = "libuv")]
+        runs.push(Run::new("libuv", || libuv::measure($name)));
+        runs.push(Run::new("tokio-loop", || vec![tokio_loop::measure(Doing::$what)]));
+        runs
+    }};
+}
+
+/// The workloads and who does them.
+pub(crate) fn workloads() -> Vec<Workload> {
+    let mut ping_pong = loops!("L3", PingPong);
+    ping_pong.push(Run::new("kernel", || vec![kernel::ping_pong(counts::crossings())]));
+    // Nobody else has anything alike.
+    let pause = vec![Run::new("fuchsine", || vec![fuchsine::measure(Doing::PauseResume)])];
+    [
+        ("L1", "a job arms itself anew: one iteration of the loop each", loops!("L1", JobChain)),
+        ("L1b", "a job in a batch of 1,000", loops!("L1b", JobBatch)),
+        ("L2", "a callback posts the next one to its own loop: one iteration each", loops!("L2", AsyncSelf)),
+        ("L3", "round trip: two loops on two threads post to each other", ping_pong),
+        ("L4", "one loop posts 5,000,000 callbacks to another, until all ran", loops!("L4", AsyncBurst)),
+        ("L5", "work round trip, 1 in flight", loops!("L5", WorkOne)),
+        ("L6", "work round trip, 64 in flight, one worker", loops!("L6", WorkMany)),
+        ("L7", "a timer is armed and canceled", loops!("L7", TimerArmCancel)),
+        ("L7b", "one of 100,000 armed timers is armed anew", loops!("L7b", TimerMove)),
+        ("L8", "100,000 timers fall due within a second: look at the CPU column", loops!("L8", TimersDue)),
+        ("L9", "one other loop and four workers are paused and resumed, then that loop answers a post", pause),
+    ]
+    .map(|(name, description, runs)| Workload::new(name, description, runs))
+    .into()
+}
