@@ -282,6 +282,41 @@ impl From<Canceled> for Status {
     }
 }
 
+/// What all errors have in common that carry what was handed in, in a field `given`, and know their `status`: it can be
+/// taken out, `Debug` shows the status alone, and the error becomes its status.
+#[cfg(not(loom))]
+macro_rules! gives_back {
+    ($error:ident) => {
+        impl<F> $error<F> {
+            /// What was handed in, unused.
+            pub fn into_inner(self) -> F {
+                self.given
+            }
+
+            /// Drops what was handed in and keeps the status.
+            pub fn into_status(self) -> $crate::status::Status {
+                self.status()
+            }
+        }
+
+        impl<F> std::fmt::Debug for $error<F> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($error)).field(&self.status()).finish()
+            }
+        }
+
+        impl<F> std::error::Error for $error<F> {}
+
+        impl<F> From<$error<F>> for $crate::status::Status {
+            fn from(error: $error<F>) -> Self {
+                error.status()
+            }
+        }
+    };
+}
+#[cfg(not(loom))]
+pub(crate) use gives_back;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -483,6 +483,40 @@ fn a_role_of_the_foreground_comes_and_goes_too() {
     }
 }
 
+/// What an error says of a role is one line that can be read, whatever the role is called.
+#[test]
+fn an_error_shows_a_name_of_any_length_in_one_line() {
+    let runtime = RuntimeBuilder::new().threads(1).enforce_allowed_roles().build().expect("the system has threads");
+    let driver = runtime.new_driver("owner");
+    let role = format!("first\nsecond{}", "r".repeat(100_000));
+    let not_allowed = driver.new_dispatcher(builder().scheduler_role(role.clone())).expect_err("it has no leave");
+    driver.allow_scheduler_role(role.clone());
+    runtime.role(role.clone()).set_no_sync_calls(true).expect("nobody uses it");
+    let blocking = builder().scheduler_role(role).allow_sync_calls();
+    let no_sync_calls = driver.new_dispatcher(blocking).expect_err("the role does not allow it");
+    for text in [not_allowed.to_string(), no_sync_calls.to_string()] {
+        assert!(text.contains("\"first\\nsecondrrr") && text.contains("rrr…\""), "{text}");
+        assert!(text.len() < 300 && text.lines().count() == 1, "{text}");
+    }
+    runtime.shutdown(HANG_LIMIT).expect("it shuts down");
+}
+
+/// Leave for a role is given by a value that becomes a text: the code that makes it may ask the driver anything.
+#[test]
+fn the_name_of_an_allowed_role_is_made_before_the_driver_is_locked() {
+    struct Asks(Driver);
+    impl From<Asks> for String {
+        fn from(asks: Asks) -> String {
+            format!("role {}", asks.0.dispatchers().len())
+        }
+    }
+    let runtime = RuntimeBuilder::new().threads(1).enforce_allowed_roles().build().expect("the system has threads");
+    let driver = runtime.new_driver("owner");
+    driver.allow_scheduler_role(Asks(driver.clone()));
+    assert!(driver.new_dispatcher(builder().scheduler_role("role 0")).is_ok());
+    runtime.shutdown(HANG_LIMIT).expect("it shuts down");
+}
+
 /// Names of roles are told apart by every byte, however long they are.
 #[test]
 fn a_role_is_its_whole_name() {

@@ -513,6 +513,60 @@ fn the_source_of_an_irq_is_let_go_with_its_binding() {
     });
 }
 
+/// Goal: the descriptor of an irq is asked for once, when the irq is made, in the frame of whoever makes it; so code of
+/// others that panics there never meets a binding that is half armed.
+#[test]
+fn a_source_that_panics_when_it_is_asked_leaves_no_irq_half_armed() {
+    use std::io::{Read, Write};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    struct Source(std::os::unix::net::UnixStream, Arc<AtomicBool>);
+    impl std::os::fd::AsFd for Source {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            assert!(!self.1.load(Ordering::Acquire), "on purpose");
+            self.0.as_fd()
+        }
+    }
+    on_pools(|world| {
+        let driver = world.driver("driver");
+        let on = dispatcher(&driver, DispatcherBuilder::new());
+        let (mut near, far) = std::os::unix::net::UnixStream::pair().expect("there are descriptors");
+        let mut reading = far.try_clone().expect("there is a descriptor");
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let source = |far| Source(far, Arc::clone(&is_broken));
+        let irq = Irq::over(source(far.try_clone().expect("there is a descriptor")));
+        is_broken.store(true, Ordering::Release);
+        assert!(catch_unwind(AssertUnwindSafe(|| Irq::over(source(far)))).is_err());
+        let (log, told) = (Log::new(), Log::new());
+        let delivered = log.clone();
+        let bound = on.bind_irq(&irq, move |outcome| {
+            let mut byte = [0];
+            match outcome {
+                Ok(_) => reading.read_exact(&mut byte).map_or((), |()| delivered.add(char::from(byte[0]).to_string())),
+                Err(status) => delivered.add(status.to_string()),
+            }
+        });
+        let bound = bound.expect("it is not asked again");
+        for letter in ["a", "b", "c"] {
+            near.write_all(letter.as_bytes()).expect("there is room");
+            wait_for(world, &log, 1);
+            assert_eq!(log.take(), [letter]);
+            // Armed again on this thread.
+            world.wait_until("the acknowledgement", || bound.ack().is_ok());
+        }
+        assert!(bound.unbind().is_ok());
+        let before = on.counters();
+        let wait = |_: Result<fuchsine_dispatcher::Readiness, Status>| ();
+        let asked =
+            catch_unwind(AssertUnwindSafe(|| on.begin_wait(&irq, fuchsine_dispatcher::Interest::READABLE, wait)));
+        assert!(asked.is_err(), "a wait asks it, in the frame of the caller");
+        assert_eq!(on.counters(), before, "and nothing was accepted");
+        let ran = told.clone();
+        on.post_task(move |_| ran.add("task")).expect("it runs");
+        wait_for(world, &told, 1);
+        assert_eq!(driver.panics(), 0);
+    });
+}
+
 /// A panic is reported; with a policy that goes on, the irq stays bound, and is silent until somebody acknowledges.
 #[test]
 fn a_handler_that_panics_stays_bound() {

@@ -53,6 +53,19 @@ fn a_pool_starts_with_its_base_threads() {
     });
 }
 
+/// What is told of threads stays true when they have ended.
+#[test]
+fn a_runtime_that_has_shut_down_has_no_thread() {
+    let runtime = RuntimeBuilder::new().threads(2).build().expect("the system has threads");
+    let driver = runtime.new_driver("driver");
+    let blocking = || DispatcherBuilder::new().allow_sync_calls();
+    let _made = [blocking(), blocking().scheduler_role("role")].map(|one| driver.new_dispatcher(one).expect("made"));
+    let threads = || (runtime.thread_count(), runtime.role("role").thread_count(), runtime.dump().threads);
+    assert_eq!(threads(), (3, 3, 6));
+    runtime.shutdown(HANG_LIMIT).expect("it shuts down");
+    assert_eq!(threads(), (0, 0, 0));
+}
+
 /// Shows R43.
 #[test]
 fn the_limit_counts_what_may_block_and_nothing_else() {

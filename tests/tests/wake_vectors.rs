@@ -243,6 +243,31 @@ fn vectors_are_registered_while_running_and_unregistered_at_any_time() {
     });
 }
 
+/// Nothing would ever come of it, and nobody would take it back.
+#[test]
+fn a_driver_that_shuts_down_takes_no_wake_vector() {
+    on_every_pool(|world| {
+        let driver = world.driver("driver");
+        let on = dispatcher(&driver);
+        let event = Event::new();
+        let guard = driver.register_wake_vector(&event, Interest::READABLE).expect("it runs");
+        let (here, source) = (driver.clone(), event.clone());
+        let (sender, receiver) = channel();
+        on.post_task(move |_| {
+            here.shutdown(|| ()).expect("the first");
+            let refused = here.register_wake_vector(&source, Interest::READABLE).expect_err("it shuts down");
+            sender.send(refused.to_string()).expect("it is awaited");
+        })
+        .expect("it runs");
+        world.wait_until("the shutdown", || driver.is_shut_down());
+        let said = receiver.recv_timeout(HANG_LIMIT).expect("the callback has ended");
+        assert!(said.contains("once it shuts down"), "{said}");
+        let refused = driver.register_wake_vector(&event, Interest::READABLE).expect_err("it has shut down");
+        assert_eq!(refused.status(), Status::BadState);
+        drop(guard);
+    });
+}
+
 /// Shows DT-101.
 #[test]
 fn a_registration_ends_with_its_guard() {

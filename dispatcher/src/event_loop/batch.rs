@@ -1,9 +1,41 @@
-//! `Batch`: what came of a poll, on its way to those concerned.
+//! What came of a poll, and whom to tell of it: [`Batch`] and [`EventTarget`]. The reactor that models stand in for the
+//! real one has the same.
 
 use std::fmt;
 
-use crate::event_loop::reactor::{EventTarget, Fired, Lead, Told};
 use crate::sync::Arc;
+use crate::sys::Readiness;
+use crate::time::Instant;
+
+/// Whom to tell of an event.
+pub(crate) trait EventTarget: Send + Sync + 'static {
+    /// Something that was armed under `key` has come to pass. Called on the thread that leads, while it leads: it runs
+    /// no user code. `last`: nothing else waits for this thread, so what follows may be run on it, by answering
+    /// [`Told::RunHere`].
+    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told;
+
+    /// Runs what [`fire`](EventTarget::fire) left to be run on this thread, which does not lead any more.
+    fn run_here(self: Arc<Self>) {}
+}
+
+/// What is left to do once a target has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what is to be run here is run by nobody else"]
+pub(crate) enum Told {
+    /// Nothing.
+    All,
+    /// To call [`EventTarget::run_here`], without the lead.
+    RunHere,
+}
+
+/// What has come to pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// A timer's deadline has come.
+    Timer { deadline: Instant },
+    /// A source is ready; the wait is disarmed.
+    Ready(Readiness),
+}
 
 /// One thing that has come to pass, and whom to tell.
 pub(super) struct Due {
@@ -23,14 +55,14 @@ impl Batch {
         self.due.is_empty()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
-    /// Tells all concerned, in order: timers by deadline, then waits. Then gives the lead up, under which they were
-    /// taken; what is to be run on this thread comes back.
-    pub(crate) fn tell(mut self, lead: Lead<'_>) -> LeftToRun {
+    /// Tells all concerned, in order: timers by deadline, then waits. Then gives up `lead`, the right to poll, under
+    /// which they were taken; what is to be run on this thread comes back.
+    pub(crate) fn tell<L>(mut self, lead: L) -> LeftToRun {
         let last = self.due.pop();
         for Due { target, key, fired } in self.due {
             // Only the last one may run anything here.

@@ -8,7 +8,7 @@ use crate::event_loop::parker::Parker;
 use crate::event_loop::reactor::{EventTarget, Fired, Told};
 use crate::event_loop::slots::Key;
 use crate::event_loop::timer_wheel::TimerKey;
-use crate::status::Status;
+use crate::status::{Status, gives_back};
 use crate::sync::{Arc, Inbox, Pushed, SmallFn};
 
 /// What a loop shares with other threads. Lives as long as any handle to it.
@@ -102,7 +102,7 @@ impl LoopHandle {
             // The loop looks at its inbox before it sleeps, so from its own thread there is nobody to wake.
             Ok(Pushed::ToEmpty) if !self.is_current() => self.shared.parker.unpark(),
             Ok(_) => {}
-            Err(refused) => return Err(Refused(refused)),
+            Err(refused) => return Err(Refused::new(refused)),
         }
         Ok(())
     }
@@ -148,45 +148,25 @@ impl fmt::Debug for LoopHandle {
 }
 
 /// The loop has ended; here is what you gave it, unrun.
-pub struct Refused<F>(F);
+pub struct Refused<F> {
+    given: F,
+}
 
 impl<F> Refused<F> {
     pub(crate) fn new(given: F) -> Self {
-        Refused(given)
-    }
-
-    /// What was refused.
-    pub fn into_inner(self) -> F {
-        self.0
+        Refused { given }
     }
 
     /// Always [`Status::BadState`].
     pub fn status(&self) -> Status {
         Status::BadState
     }
-
-    /// Drops what was refused and keeps the reason.
-    pub fn into_status(self) -> Status {
-        Status::BadState
-    }
 }
 
-impl<F> fmt::Debug for Refused<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Refused(BadState)")
-    }
-}
+gives_back!(Refused);
 
 impl<F> fmt::Display for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the loop has ended and runs nothing any more")
-    }
-}
-
-impl<F> std::error::Error for Refused<F> {}
-
-impl<F> From<Refused<F>> for Status {
-    fn from(_: Refused<F>) -> Self {
-        Status::BadState
     }
 }

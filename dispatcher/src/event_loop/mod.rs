@@ -18,7 +18,7 @@
 //!
 //! No callback ever runs before the call that asked for it has returned.
 
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(loom))]
 mod batch;
 #[cfg(not(any(loom, shuttle)))]
 mod budget;

@@ -6,27 +6,11 @@
 
 use std::fmt;
 
+use super::batch::{Batch, Due};
+pub(crate) use super::batch::{EventTarget, Fired, Told};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 use crate::sys::Readiness;
 use crate::time::{Clock, Instant};
-
-pub(crate) trait EventTarget: Send + Sync + 'static {
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told;
-    fn run_here(self: Arc<Self>) {}
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "what is to be run here is run by nobody else"]
-pub(crate) enum Told {
-    All,
-    RunHere,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fired {
-    Timer { deadline: Instant },
-    Ready(Readiness),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollMode {
@@ -40,17 +24,10 @@ pub(crate) struct TimerId(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitId(u64);
 
-struct Due {
-    serial: u64,
-    target: Arc<dyn EventTarget>,
-    key: u64,
-    fired: Fired,
-}
-
 #[derive(Default)]
 struct State {
     serial: u64,
-    armed: Vec<Due>,
+    armed: Vec<(u64, Due)>,
     due: Vec<Due>,
     woken: bool,
 }
@@ -80,13 +57,13 @@ impl Reactor {
         let mut state = self.state.lock();
         state.serial += 1;
         let serial = state.serial;
-        state.armed.push(Due { serial, target, key, fired });
+        state.armed.push((serial, Due { target, key, fired }));
         serial
     }
 
     fn disarm(&self, serial: u64) -> bool {
         let mut state = self.state.lock();
-        let Some(at) = state.armed.iter().position(|due| due.serial == serial) else { return false };
+        let Some(at) = state.armed.iter().position(|(armed, _)| *armed == serial) else { return false };
         let due = state.armed.remove(at);
         drop(state);
         drop(due);
@@ -113,7 +90,7 @@ impl Reactor {
     pub(crate) fn fire_all(&self) {
         let mut state = self.state.lock();
         let State { armed, due, .. } = &mut *state;
-        due.append(armed);
+        due.extend(armed.drain(..).map(|(_, due)| due));
         state.woken = true;
         drop(state);
         self.changed.notify_all();
@@ -152,39 +129,5 @@ impl Lead<'_> {
         }
         state.woken = false;
         Batch { due: std::mem::take(&mut state.due) }
-    }
-}
-
-#[must_use = "what is in a batch is disarmed already"]
-pub(crate) struct Batch {
-    due: Vec<Due>,
-}
-
-impl Batch {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.due.is_empty()
-    }
-
-    pub(crate) fn tell(mut self, lead: Lead<'_>) -> LeftToRun {
-        let last = self.due.pop();
-        for Due { target, key, fired, .. } in self.due {
-            let _ = target.fire(key, fired, false);
-        }
-        let left = last.and_then(|Due { target, key, fired, .. }| {
-            (Arc::clone(&target).fire(key, fired, true) == Told::RunHere).then_some(target)
-        });
-        drop(lead);
-        LeftToRun(left)
-    }
-}
-
-#[must_use = "what is to be run here is run by nobody else"]
-pub(crate) struct LeftToRun(Option<Arc<dyn EventTarget>>);
-
-impl LeftToRun {
-    pub(crate) fn run(self) {
-        if let Some(target) = self.0 {
-            target.run_here();
-        }
     }
 }

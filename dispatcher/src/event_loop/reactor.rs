@@ -25,6 +25,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::event_loop::batch::{Batch, Due};
+pub(crate) use crate::event_loop::batch::{EventTarget, Fired, Told};
 use crate::event_loop::fd_waits::{FdWaits, LOST};
 use crate::event_loop::sim_waits::SimWaits;
 use crate::event_loop::source::{Interest, Readiness, Source, SourceId, WaitRefused};
@@ -36,36 +37,6 @@ use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::sys::kernel::{Alarm, Poller, Waker};
 use crate::sys::sim::Watcher;
 use crate::time::{Clock, Instant};
-
-/// Whom to tell of an event.
-pub(crate) trait EventTarget: Send + Sync + 'static {
-    /// Something that was armed under `key` has come to pass. Called on the thread that leads, while it leads: it runs
-    /// no user code. `last`: nothing else waits for this thread, so what follows may be run on it, by answering
-    /// [`Told::RunHere`].
-    fn fire(self: Arc<Self>, key: u64, fired: Fired, last: bool) -> Told;
-
-    /// Runs what [`fire`](EventTarget::fire) left to be run on this thread, which does not lead any more.
-    fn run_here(self: Arc<Self>) {}
-}
-
-/// What is left to do once a target has been told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "what is to be run here is run by nobody else"]
-pub(crate) enum Told {
-    /// Nothing.
-    All,
-    /// To call [`EventTarget::run_here`], without the lead.
-    RunHere,
-}
-
-/// What has come to pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fired {
-    /// A timer's deadline has come.
-    Timer { deadline: Instant },
-    /// A source is ready; the wait is disarmed.
-    Ready(Readiness),
-}
 
 /// How long a poll may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

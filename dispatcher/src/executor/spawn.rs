@@ -19,7 +19,7 @@ use crate::runtime::call_stack;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome};
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::live_futures::FutureId;
-use crate::status::Status;
+use crate::status::{Status, gives_back};
 use crate::sync::Arc;
 use crate::sync::probe::{self, Fate, Note, Point};
 
@@ -236,7 +236,7 @@ impl DispatcherHandle {
     {
         let location = Location::caller();
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
-            return Err(SpawnError { future, cause: Cause::NotLocal });
+            return Err(SpawnError { given: future, cause: Cause::NotLocal });
         }
         probe::point(Point::Post);
         let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
@@ -262,7 +262,7 @@ impl DispatcherHandle {
 /// A future was refused: the dispatcher shuts down or has shut down, or it is one that `spawn_local` may not be called on
 /// here. It carries the future, unpolled.
 pub struct SpawnError<F> {
-    future: F,
+    given: F,
     cause: Cause,
 }
 
@@ -274,30 +274,16 @@ enum Cause {
 
 impl<F> SpawnError<F> {
     fn shuts_down(future: F) -> Self {
-        SpawnError { future, cause: Cause::ShutsDown }
+        SpawnError { given: future, cause: Cause::ShutsDown }
     }
 
     /// [`Status::BadState`].
     pub fn status(&self) -> Status {
         Status::BadState
     }
-
-    /// The future.
-    pub fn into_inner(self) -> F {
-        self.future
-    }
-
-    /// Drops the future and keeps the status.
-    pub fn into_status(self) -> Status {
-        Status::BadState
-    }
 }
 
-impl<F> fmt::Debug for SpawnError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SpawnError(BadState)")
-    }
-}
+gives_back!(SpawnError);
 
 impl<F> fmt::Display for SpawnError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -307,13 +293,5 @@ impl<F> fmt::Display for SpawnError<F> {
                 "the local future was refused: it is spawned in a callback of a dispatcher without thread migration only"
             }
         })
-    }
-}
-
-impl<F> std::error::Error for SpawnError<F> {}
-
-impl<F> From<SpawnError<F>> for Status {
-    fn from(_: SpawnError<F>) -> Status {
-        Status::BadState
     }
 }

@@ -304,7 +304,7 @@ impl Threads {
         handles.all(thread::JoinHandle::is_finished)
     }
 
-    /// Waits for all threads to end, except the calling one.
+    /// Waits for all threads to end, except the calling one. From then on there are none.
     pub(crate) fn join(&self) {
         let mut counts = self.counts.lock();
         let (handles, ended) = (std::mem::take(&mut counts.handles), std::mem::take(&mut counts.ended));
@@ -315,6 +315,8 @@ impl Threads {
                 let _ = handle.join();
             }
         }
+        let figures = &mut self.counts.lock().figures;
+        (figures.base, figures.extra) = (0, 0);
     }
 }
 

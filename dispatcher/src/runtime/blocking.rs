@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::blocked::{MayNotBlock, let_others_go_first, may_block};
-use crate::status::Status;
+use crate::status::{Status, gives_back};
 
 /// Runs `f`, which may block, where blocking is allowed: on a dispatcher that allows sync calls, and on threads that
 /// belong to no pool.
@@ -26,13 +26,13 @@ pub fn blocking<R, F: FnOnce() -> R>(f: F) -> Result<R, BlockingError<F>> {
             let_others_go_first();
             Ok(f())
         }
-        Err(why) => Err(BlockingError { refused: f, why }),
+        Err(why) => Err(BlockingError { given: f, why }),
     }
 }
 
 /// Blocking is not allowed here. It carries what was to be run.
 pub struct BlockingError<F> {
-    refused: F,
+    given: F,
     why: MayNotBlock,
 }
 
@@ -41,34 +41,12 @@ impl<F> BlockingError<F> {
     pub fn status(&self) -> Status {
         Status::BadState
     }
-
-    /// What was not run.
-    pub fn into_inner(self) -> F {
-        self.refused
-    }
-
-    /// Drops what was not run and keeps the status.
-    pub fn into_status(self) -> Status {
-        Status::BadState
-    }
 }
 
-impl<F> fmt::Debug for BlockingError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BlockingError(BadState)")
-    }
-}
+gives_back!(BlockingError);
 
 impl<F> fmt::Display for BlockingError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.why.as_str())
-    }
-}
-
-impl<F> std::error::Error for BlockingError<F> {}
-
-impl<F> From<BlockingError<F>> for Status {
-    fn from(_: BlockingError<F>) -> Status {
-        Status::BadState
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 
 use super::core::ShutdownObserver;
 use super::dispatcher::{DispatcherInner, Options};
-use super::driver::DriverInner;
+use super::driver_inner::DriverInner;
 use super::handle::{Dispatcher, driver_of_this_thread};
 use super::ids::DispatcherId;
 use super::role_pools::Refused;
+use super::shown::Quoted;
 use crate::status::Status;
 use crate::sync::Arc;
 
@@ -230,10 +231,10 @@ impl fmt::Display for CreateError {
                 "a dispatcher without thread migration is synchronized and allows no sync calls; leave those options out",
             ),
             CreateErrorKind::RoleNotAllowed(role) => {
-                write!(f, "its driver may not use the scheduler role {role:?}; name it with `allow_scheduler_role`")
+                write!(f, "its driver may not use the scheduler role {}; name it with `allow_scheduler_role`", Quoted(role))
             }
             CreateErrorKind::RoleWithoutSyncCalls(role) => {
-                write!(f, "dispatchers of the scheduler role {role:?} must not allow sync calls; choose another role")
+                write!(f, "dispatchers of the scheduler role {} must not allow sync calls; choose another role", Quoted(role))
             }
             CreateErrorKind::ShuttingDown => f.write_str("its driver shuts down or has shut down"),
             CreateErrorKind::ThreadLimit(limit) => {

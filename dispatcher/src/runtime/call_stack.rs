@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use thread_local::ThreadLocal;
 
 use super::dispatcher::DispatcherInner;
-use super::driver::DriverInner;
+use super::driver_inner::DriverInner;
 use super::ids::DispatcherId;
 #[cfg(feature = "testing")]
 use crate::sync::Weak;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
 use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
-use super::driver::DriverInner;
+use super::driver_inner::DriverInner;
 use super::flavour::Flavour;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;

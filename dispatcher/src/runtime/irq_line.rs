@@ -58,7 +58,9 @@ struct IrqLine {
 enum LineSource {
     Kernel(Arc<EventCount>),
     Simulated(sim::Event),
-    Other(Box<dyn Waitable + Send + Sync>),
+    /// With what it is waited on by, which stays the same for as long as it is not given away. Whoever arms it again need not
+    /// ask it, which is code of others.
+    Other(Box<dyn Waitable + Send + Sync>, SourceId),
 }
 
 impl Irq {
@@ -66,7 +68,7 @@ impl Irq {
     fn of(source: LineSource) -> Irq {
         let location = Location::caller();
         let identity = match &source {
-            LineSource::Other(source) => source.identity().and_then(SourceIdentity::from_bits),
+            LineSource::Other(source, _) => source.identity().and_then(SourceIdentity::from_bits),
             LineSource::Kernel(_) | LineSource::Simulated(_) => None,
         };
         let identity = identity.or_else(SourceIdentity::fresh);
@@ -95,7 +97,8 @@ impl Irq {
     /// triggered as long as it is readable when the last trigger is acknowledged, so the handler reads first.
     #[track_caller]
     pub fn over(source: impl Waitable + Send + Sync + 'static) -> Irq {
-        Irq::of(LineSource::Other(Box::new(source)))
+        let id = SourceId::from(source.as_source());
+        Irq::of(LineSource::Other(Box::new(source), id))
     }
 
     fn claim(&self) -> bool {
@@ -115,7 +118,7 @@ impl IrqLine {
         match &self.source {
             LineSource::Kernel(counter) => counter.as_source(),
             LineSource::Simulated(event) => event.as_source(),
-            LineSource::Other(source) => source.as_source(),
+            LineSource::Other(source, _) => source.as_source(),
         }
     }
 }
@@ -134,14 +137,18 @@ impl Waitable for Irq {
 
 impl Line for IrqLine {
     fn arm(&self, reactor: &Reactor, target: Arc<dyn EventTarget>, key: u64) -> Result<WaitId, WaitRefused> {
-        reactor.begin_wait_on(SourceId::from(self.as_source()), Interest::READABLE, target, key)
+        let source = match &self.source {
+            LineSource::Other(_, id) => id.clone(),
+            LineSource::Kernel(_) | LineSource::Simulated(_) => SourceId::from(self.as_source()),
+        };
+        reactor.begin_wait_on(source, Interest::READABLE, target, key)
     }
 
     fn take(&self) -> u64 {
         match &self.source {
             LineSource::Kernel(counter) => counter.take(),
             LineSource::Simulated(event) => event.take().unwrap_or(0),
-            LineSource::Other(_) => 1,
+            LineSource::Other(..) => 1,
         }
     }
 

@@ -14,6 +14,7 @@ mod counters;
 mod delayed;
 pub(crate) mod dispatcher;
 mod driver;
+mod driver_inner;
 mod dump;
 pub(crate) mod flavour;
 mod handle;
@@ -34,6 +35,7 @@ mod roles;
 mod runtime_inner;
 mod seal;
 mod sequence_id;
+mod shown;
 mod shutdown;
 #[cfg(all(test, shuttle))]
 mod shuttle_dispatcher;
@@ -332,7 +334,8 @@ impl Runtime {
         RuntimeDump::with_limits(self.inner(), limits)
     }
 
-    /// The threads of the default role's pool: base threads plus those that were added.
+    /// The threads of the default role's pool: base threads plus those that were added. None once
+    /// [`shutdown`](Runtime::shutdown) has returned.
     pub fn thread_count(&self) -> usize {
         self.inner().default_pool().threads().started()
     }

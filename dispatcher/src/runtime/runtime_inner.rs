@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::counters::Counters;
-use super::driver::DriverInner;
+use super::driver_inner::DriverInner;
 use super::ids::DriverId;
 use super::panic::{PanicPolicy, PanicReport, message_of};
 use super::role_pools::{Refused, RolePools};

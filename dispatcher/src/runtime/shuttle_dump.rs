@@ -6,6 +6,7 @@
 use super::dump::{DispatcherDump, RuntimeDump};
 use super::shuttle_dispatcher::{conclude, explore, set_up};
 use super::{DispatcherBuilder, DispatcherState};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, thread};
 
 /// What holds in every dump of a dispatcher.
@@ -55,6 +56,30 @@ fn shuttle_a_dump_beside_callbacks_and_a_shutdown_sees_one_moment() {
         dumper.join().expect("it ends");
         conclude(&runtime, &seen, &["first", "second"]);
         assert_eq!(seen.ended.lock().contains_key("third"), !taken_back);
+    });
+}
+
+/// A driver is dumped, by itself and with its runtime, while it is suspended and resumed and a callback of it runs: nobody
+/// waits for a lock that is held by somebody who waits for one of theirs.
+#[test]
+fn shuttle_a_dump_of_a_driver_that_is_suspended_and_resumed_waits_for_nobody() {
+    explore(|| {
+        let (runtime, driver, dispatcher, seen) = set_up(1);
+        let visited = Arc::clone(&seen);
+        dispatcher.post_task(move |outcome| visited.visit("task", outcome)).expect("it runs");
+        let (looked_at, whole) = (driver.clone(), runtime.clone());
+        let dumper = thread::spawn("dumper", move || {
+            looked_at.dump().dispatchers.iter().for_each(check);
+            check_all(&whole.dump());
+        })
+        .expect("a thread");
+        let told = Arc::new(AtomicUsize::new(0));
+        let completer = Arc::clone(&told);
+        driver.suspend(move |_| _ = completer.fetch_add(1, Ordering::AcqRel)).expect("it runs");
+        driver.resume();
+        dumper.join().expect("it ends");
+        conclude(&runtime, &seen, &["task"]);
+        assert_eq!(told.load(Ordering::Acquire), 1);
     });
 }
 

@@ -35,10 +35,12 @@ fn shuttle_a_wait_for_idle_ends_however_the_last_callback_ends() {
 }
 
 /// Work goes back and forth between two dispatchers while a thread waits for the runtime: it is idle when all of it is
-/// done, not when each of the two has been idle at some time.
+/// done, not when each of the two has been idle at some time, nor at two times. Between the two stand others, so that the
+/// thread is on its way from one to the other for about as long as the work is.
 #[test]
 fn shuttle_a_runtime_is_idle_when_all_are_at_one_moment() {
-    const HOPS: usize = 8;
+    const HOPS: usize = 24;
+    const BETWEEN: usize = 8;
     fn hop(from: DispatcherHandle, to: DispatcherHandle, left: usize, hops: Arc<AtomicUsize>) {
         let here = from.clone();
         let task = move |_| {
@@ -50,8 +52,11 @@ fn shuttle_a_runtime_is_idle_when_all_are_at_one_moment() {
         here.post_task(task).expect("it runs");
     }
     explore(|| {
-        let (runtime, driver, first, seen) = set_up(2);
-        let second = driver.new_dispatcher(DispatcherBuilder::new()).expect("created");
+        let (runtime, driver, first, seen) = set_up(1);
+        let create = || driver.new_dispatcher(DispatcherBuilder::new()).expect("created");
+        let _others: Vec<_> = (0..BETWEEN).map(|_| create()).collect();
+        let second = create();
+        let _others: Vec<_> = (0..BETWEEN).map(|_| create()).collect();
         let hops = Arc::new(AtomicUsize::new(0));
         hop(first.handle(), second.handle(), HOPS, Arc::clone(&hops));
         runtime.wait_until_idle(Duration::MAX).expect("it becomes idle");

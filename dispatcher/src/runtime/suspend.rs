@@ -23,7 +23,8 @@ use super::call_stack;
 use super::callback_queue::{EventSource, OpId, Outcome, Stage};
 use super::core::{ActiveId, Core};
 use super::dispatcher::DispatcherInner;
-use super::driver::{Driver, DriverInner};
+use super::driver::Driver;
+use super::driver_inner::DriverInner;
 use super::flavour::Flavour;
 #[cfg(doc)]
 use super::handle::DispatcherHandle;

@@ -6,7 +6,7 @@ use std::panic::Location;
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
-use crate::status::{Canceled, Status};
+use crate::status::{Canceled, Status, gives_back};
 use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
 
@@ -163,17 +163,17 @@ impl From<CancelError> for Status {
 /// A post was refused because the dispatcher shuts down or has shut down, or because its deadline is infinite. It
 /// carries what was posted, unrun.
 pub struct PostError<F> {
-    refused: F,
+    given: F,
     status: Status,
 }
 
 impl<F> PostError<F> {
-    pub(crate) fn new(refused: F) -> Self {
-        PostError { refused, status: Status::BadState }
+    pub(crate) fn new(given: F) -> Self {
+        PostError { given, status: Status::BadState }
     }
 
-    pub(crate) fn with_status(refused: F, status: Status) -> Self {
-        PostError { refused, status }
+    pub(crate) fn with_status(given: F, status: Status) -> Self {
+        PostError { given, status }
     }
 
     /// [`Status::BadState`] when the dispatcher shuts down, [`Status::InvalidArgs`] for an infinite deadline,
@@ -181,23 +181,9 @@ impl<F> PostError<F> {
     pub fn status(&self) -> Status {
         self.status
     }
-
-    /// What was refused.
-    pub fn into_inner(self) -> F {
-        self.refused
-    }
-
-    /// Drops what was refused and keeps the status.
-    pub fn into_status(self) -> Status {
-        self.status
-    }
 }
 
-impl<F> fmt::Debug for PostError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PostError").field(&self.status).finish()
-    }
-}
+gives_back!(PostError);
 
 impl<F> fmt::Display for PostError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,13 +196,5 @@ impl<F> fmt::Display for PostError<F> {
             Status::BadState => f.write_str("the post was refused: the dispatcher shuts down"),
             status => write!(f, "the post was refused: {status}"),
         }
-    }
-}
-
-impl<F> std::error::Error for PostError<F> {}
-
-impl<F> From<PostError<F>> for Status {
-    fn from(error: PostError<F>) -> Status {
-        error.status
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::driver::{Driver, DriverInner};
+use super::driver::Driver;
+use super::driver_inner::DriverInner;
 use super::flavour::SourceIdentity;
 use crate::event_loop::{Source, Waitable, source::sealed};
 use crate::status::Status;
@@ -63,8 +64,8 @@ impl Driver {
     /// Waits through the always-on view run at once and request nothing; channel reads cannot be wake vectors.
     ///
     /// # Errors
-    /// [`WakeVectorError`]: [`Status::BadState`] while the driver is suspended; [`Status::InvalidArgs`] when the source
-    /// has no identity, for which [`WakeSource`] is the way.
+    /// [`WakeVectorError`]: [`Status::BadState`] while the driver is suspended, and when it shuts down or has shut down;
+    /// [`Status::InvalidArgs`] when the source has no identity, for which [`WakeSource`] is the way.
     ///
     /// # Thread requirements
     /// Any thread.
@@ -74,7 +75,7 @@ impl Driver {
         interest: Interest,
     ) -> Result<WakeVector, WakeVectorError> {
         let identity = identity_of(source)?;
-        if !self.inner().power().lock().add_vector(identity, interest) {
+        if !self.inner().add_wake_vector(identity, interest) {
             return Err(WakeVectorError(Status::BadState));
         }
         Ok(WakeVector { driver: Arc::downgrade(self.inner()), identity, interest, is_kept: false })
@@ -139,7 +140,7 @@ impl fmt::Debug for WakeVector {
 /// A wake vector was not registered, or not unregistered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the wake vector: {}", match self.0 {
-    Status::BadState => "none is registered while the driver is suspended",
+    Status::BadState => "none is registered while the driver is suspended or once it shuts down",
     Status::NotFound => "the source is none",
     _ => "the source has no identity; wait on a `WakeSource` over it",
 })]

@@ -10,7 +10,7 @@ use crate::runtime::call_stack;
 use crate::runtime::callback_queue::Stage;
 use crate::runtime::core::{Active, ActiveWhat, Core};
 use crate::runtime::dispatcher::DispatcherInner;
-use crate::runtime::driver::DriverInner;
+use crate::runtime::driver_inner::DriverInner;
 use crate::runtime::inline::Reason;
 use crate::runtime::runtime_inner::RuntimeInner;
 use crate::sync::Arc;

@@ -6,35 +6,7 @@ use std::panic::Location;
 use super::{
     Counters, DispatcherDump, DriverDump, LaneDump, Named, PlaceDump, PoolDump, RunningDump, RuntimeDump, ThreadName,
 };
-
-/// More of a name is not shown; the dump itself, and its form in JSON, have it whole.
-const MOST_SHOWN: usize = 80;
-
-/// A name that may be anything, in one line.
-struct Shown<'a>(&'a str);
-
-impl Display for Shown<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut left = self.0.chars();
-        for shown in left.by_ref().take(MOST_SHOWN) {
-            match shown {
-                '"' | '\\' => write!(f, "\\{shown}")?,
-                _ if shown.is_control() => write!(f, "{}", shown.escape_default())?,
-                _ => f.write_char(shown)?,
-            }
-        }
-        if left.as_str().is_empty() { Ok(()) } else { f.write_char('…') }
-    }
-}
-
-/// A name in quotes.
-struct Quoted<'a>(&'a str);
-
-impl Display for Quoted<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", Shown(self.0))
-    }
-}
+use crate::runtime::shown::{Quoted, Shown};
 
 impl Display for Named {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

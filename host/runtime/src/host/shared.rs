@@ -331,3 +331,30 @@ pub(crate) fn driver_status(status: Status) -> fuchsine_driver::Status {
         Ok(()) => fuchsine_driver::Status::Internal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::driver_status;
+    use fuchsine_dispatcher::Status;
+
+    /// The two packages do not know each other, so each has a list of its own, which have to be one.
+    #[test]
+    fn a_status_is_the_same_to_a_driver_by_number_name_and_text() {
+        let by_number = |raw| (Status::result_of(raw), fuchsine_driver::Status::result_of(raw));
+        for raw in -1_000..=1 {
+            let (ours, theirs) = by_number(raw);
+            assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{raw}");
+        }
+        let numbers: Vec<_> = Status::ALL.iter().map(|status| status.as_raw()).collect();
+        let of_drivers: Vec<_> = fuchsine_driver::Status::ALL.iter().map(|status| status.as_raw()).collect();
+        assert_eq!(numbers, of_drivers);
+        for &status in Status::ALL {
+            let told = driver_status(status);
+            assert_eq!((status.as_raw(), status.to_string()), (told.as_raw(), told.to_string()));
+        }
+        for number in 0..200 {
+            let error = std::io::Error::from_raw_os_error(number);
+            assert_eq!(driver_status(Status::from(&error)), fuchsine_driver::Status::from(&error), "{error}");
+        }
+    }
+}
