@@ -16,6 +16,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
     ("socat", "socat"),
+    ("strace", "strace"),
     ("valgrind", "valgrind"),
 ];
 

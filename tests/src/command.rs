@@ -43,6 +43,16 @@ pub fn loop_epoch() -> &'static Path {
     EXAMPLE.get_or_init(|| build("fuchsine-dispatcher", &["--example", "loop_epoch"], "example", "loop_epoch"))
 }
 
+/// The path of `fuchsine-instructions`, which does each hot path so many times; as [`fuchsine`].
+///
+/// # Panics
+/// As [`fuchsine`].
+pub fn hot_paths() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    let name = "fuchsine-instructions";
+    COMMAND.get_or_init(|| build("fuchsine-bench", &["--bin", name], "bin", name))
+}
+
 /// Builds what `target` says of `package`, and returns the executable that Cargo reports for the target `name`.
 fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));

@@ -7,6 +7,8 @@ use std::time::Duration;
 use common::{HANG, pool_of};
 use fuchsine_dispatcher::DispatcherBuilder;
 
+const DISPATCHERS: usize = 100_000;
+
 fn cpu_time() -> Duration {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)
@@ -18,7 +20,7 @@ fn an_idle_runtime_uses_no_cpu() {
     let runtime = pool_of(8);
     let driver = runtime.new_driver("idle");
     let dispatchers: Vec<_> =
-        (0..1000).map(|_| driver.new_dispatcher(DispatcherBuilder::new()).expect("created")).collect();
+        (0..DISPATCHERS).map(|_| driver.new_dispatcher(DispatcherBuilder::new()).expect("created")).collect();
     let (near, far) = std::os::unix::net::UnixStream::pair().expect("a socket pair");
     let (sender, receiver) = std::sync::mpsc::channel();
     for dispatcher in &dispatchers {
