@@ -1,8 +1,10 @@
-//! One scenario on every kind of runtime: the foreground runtime, and pools of 1, 2 and 8 threads.
+//! One scenario on every kind of runtime: the foreground runtime, in its usual order and explored, and pools of 1, 2 and 8
+//! threads.
 //!
 //! Purpose: a rule of the runtime holds whoever turns the crank. A scenario is written once, against [`World`], and says
-//! nothing about threads. `FUCHSINE_REPEAT` says how often each is repeated (default 1), for long runs that look for
-//! flakes: `tests/repeat` sets it.
+//! nothing about threads. `FUCHSINE_EXPLORE_SEEDS` says under how many explored schedules each runs (default 8), and
+//! `FUCHSINE_REPEAT` how often each is repeated on the others (default 1), for long runs that look for flakes:
+//! `tests/repeat` sets it.
 //!
 //! Invariants: after each scenario its runtime is shut down; nothing is pending, and the numbers add up. A scenario that
 //! fails says on which runtime, and in which repetition.
@@ -11,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime};
 use fuchsine_dispatcher::{Counters, DispatcherHandle, Driver, Runtime, RuntimeBuilder};
 
 /// After this long a scenario counts as hung. It is no measure of speed.
@@ -35,7 +37,7 @@ enum Crank {
     Threads(Runtime, usize),
 }
 
-/// Runs `scenario` on the foreground runtime, then on pools of 1, 2 and 8 threads.
+/// Runs `scenario` on the foreground runtime, in its usual order and explored, then on pools of 1, 2 and 8 threads.
 ///
 /// # Panics
 /// When the scenario does, or when it leaves something behind.
@@ -50,10 +52,39 @@ pub fn on_every_pool(scenario: impl Fn(&World)) {
 /// As [`on_every_pool`].
 #[track_caller]
 pub fn on_every_pool_with(builder: impl Fn() -> RuntimeBuilder, scenario: impl Fn(&World)) {
+    run_everywhere(Explorer::new(), builder, scenario);
+}
+
+/// Like [`on_every_pool`], for a scenario that shows which calls are made inline: schedules are explored in which each
+/// inline call that is allowed is made, and no callback of others comes in between.
+///
+/// # Panics
+/// As [`on_every_pool`].
+#[track_caller]
+pub fn on_every_pool_calling_inline(scenario: impl Fn(&World)) {
+    run_everywhere(Explorer::new().inline_choices(false).overlap(false), RuntimeBuilder::new, scenario);
+}
+
+#[track_caller]
+fn run_everywhere(explorer: Explorer, builder: impl Fn() -> RuntimeBuilder, scenario: impl Fn(&World)) {
     for repetition in 0..repetitions() {
         World::foreground_with(builder()).run(repetition, &scenario);
     }
+    // What a callback may do, such as panic, is the scenario's business.
+    let explorer = explorer.seeds(explored_seeds()).allow_panics();
+    explorer.explore(|_| World::foreground_with(builder().batch(1)).run(0, &scenario));
     on_pools_with(builder, scenario);
+}
+
+/// How many schedules of each scenario are explored: `FUCHSINE_EXPLORE_SEEDS`, or 8.
+///
+/// # Panics
+/// When the variable is no number.
+pub fn explored_seeds() -> u64 {
+    match std::env::var("FUCHSINE_EXPLORE_SEEDS") {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("FUCHSINE_EXPLORE_SEEDS is a number, not {text:?}")),
+        Err(_) => 8,
+    }
 }
 
 /// Runs `scenario` on the foreground runtime alone: where the order of steps is the point.

@@ -10,7 +10,7 @@ use fuchsine_dispatcher::testing::set_default_dispatcher;
 use fuchsine_dispatcher::{
     Channel, DispatcherBuilder, Driver, Runtime, RuntimeBuilder, Status, blocking, current, current_driver,
 };
-use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_pools};
+use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_every_pool_calling_inline, on_pools};
 
 fn names() -> (Option<String>, Option<String>) {
     let driver = current_driver().map(|driver| driver.name().to_owned());
@@ -123,7 +123,7 @@ fn a_thread_that_enters_a_driver_is_inside_of_it_and_yet_none_of_the_pool() {
 /// Shows DT-64.
 #[test]
 fn the_current_dispatcher_follows_a_message_there_and_back() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let (one, two) = (plain(world, "one"), plain(world, "two"));
         let (near, far) = Channel::pair();
         let (near, far) = (Arc::new(near), Arc::new(far));

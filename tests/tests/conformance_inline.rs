@@ -10,7 +10,7 @@ use std::thread::{ThreadId, current};
 
 use conformance_support::{Gate, Log, gate, make, noted, on_message, plain, task, write};
 use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Interest, Reason};
-use fuchsine_tests::pools::{World, in_the_foreground, on_every_pool, on_pools};
+use fuchsine_tests::pools::{World, in_the_foreground, on_every_pool, on_every_pool_calling_inline, on_pools};
 
 /// How a write is made.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ fn busy(dispatcher: &DispatcherHandle) -> Gate {
 /// Shows DT-1, CH-R59.
 #[test]
 fn a_message_of_another_driver_runs_inline_on_an_idle_synchronized_dispatcher() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let (writer, target) = (plain(world, "writer"), plain(world, "target"));
         assert!(runs_inline(world, &writer, From::Callback, &target));
         assert_eq!((target.dump().inlined, reason(&target)), (1, None));
@@ -129,7 +129,7 @@ fn a_message_from_a_thread_without_a_driver_is_deferred() {
 /// Shows R58, DT-7.
 #[test]
 fn a_dispatcher_that_allows_sync_calls_is_entered_by_its_like_only() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         for (writer, from, expected) in [
             (allowing(), From::Callback, true),
             (synchronized(), From::Callback, false),
@@ -150,7 +150,7 @@ fn a_dispatcher_that_allows_sync_calls_is_entered_by_its_like_only() {
 /// Shows R74, DT-5.
 #[test]
 fn an_unsynchronized_dispatcher_is_entered_idle_or_busy() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let (writer, target) = (plain(world, "writer"), make(world, "target", unsynchronized()));
         assert!(runs_inline(world, &writer, From::Callback, &target));
         if world.threads() >= 2 {
@@ -263,7 +263,7 @@ fn a_task_never_runs_inside_of_its_post_on_no_kind_of_dispatcher() {
 /// Shows R63.
 #[test]
 fn what_an_inline_callback_queues_runs_after_the_write_has_returned() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let (writer, target) = (plain(world, "writer"), plain(world, "target"));
         let (near, far) = Channel::pair();
         let log = Log::default();
@@ -322,7 +322,7 @@ fn threads_do_not_wait_for_a_dispatcher_that_is_busy_inline() {
 /// Shows R61.
 #[test]
 fn the_news_that_a_peer_closed_runs_inline_too() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let (closer, target) = (plain(world, "closer"), plain(world, "target"));
         let (near, far) = Channel::pair();
         let log = Log::default();

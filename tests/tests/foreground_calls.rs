@@ -12,7 +12,7 @@ use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{
     Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Lane, Message, Runtime, Status, current,
 };
-use fuchsine_tests::pools::on_every_pool;
+use fuchsine_tests::pools::on_every_pool_calling_inline;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -58,7 +58,7 @@ fn serve_once(end: Channel, home: &DispatcherHandle, answer: impl FnOnce(u8) -> 
 /// Shows DT-8.
 #[test]
 fn a_call_between_dispatchers_that_allow_sync_calls_is_inline() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let [a, b, c] = ["a", "b", "c"].map(|name| sync(world.runtime(), name));
         let ((to_b, at_b), (to_c, at_c)) = (Channel::pair(), Channel::pair());
         let log = Log::new();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fuchsine_dispatcher::{Channel, DispatcherBuilder, Message};
-use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_pools, repetitions};
+use fuchsine_tests::pools::{explored_seeds, in_the_foreground, on_every_pool, on_pools, repetitions};
 
 #[test]
 fn a_scenario_runs_on_each_runtime() {
@@ -16,8 +16,11 @@ fn a_scenario_runs_on_each_runtime() {
     on_every_pool(|world| seen.borrow_mut().push(world.threads()));
     on_pools(|world| seen.borrow_mut().push(world.threads() + 100));
     in_the_foreground(|world| seen.borrow_mut().push(world.threads() + 200));
-    let repeated = |threads: [usize; 8]| threads.into_iter().flat_map(|one| vec![one; repetitions() as usize]);
-    assert_eq!(seen.into_inner(), repeated([0, 1, 2, 8, 101, 102, 108, 200]).collect::<Vec<_>>());
+    let repeated = |threads: &[usize]| threads.iter().flat_map(|&one| vec![one; repetitions() as usize]).collect();
+    let mut expected: Vec<usize> = repeated(&[0]);
+    expected.extend(vec![0; explored_seeds() as usize]);
+    expected.extend::<Vec<_>>(repeated(&[1, 2, 8, 101, 102, 108, 200]));
+    assert_eq!(seen.into_inner(), expected);
 }
 
 #[test]

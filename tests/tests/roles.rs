@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use conformance_support::{Log, make, on_message, task, write};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
 use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, Runtime, RuntimeBuilder, Status};
-use fuchsine_tests::pools::{HANG_LIMIT, World, on_every_pool, on_pools};
+use fuchsine_tests::pools::{HANG_LIMIT, World, on_every_pool, on_every_pool_calling_inline, on_pools};
 
 fn of_role(role: &str) -> DispatcherBuilder {
     DispatcherBuilder::new().scheduler_role(role)
@@ -175,7 +175,7 @@ fn sync_calls_of_a_role_are_switched_off_only_while_nobody_uses_them() {
 /// Shows R40, U-17.
 #[test]
 fn a_role_without_sync_calls_delivers_inline_all_the_same() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         world.runtime().role("").set_no_sync_calls(true).expect("nobody uses them");
         let log = Log::default();
         let (writer, reader) = (make(world, "writer", of_role("")), make(world, "reader", of_role("")));

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use conformance_support::{Log, make, on_message, plain, task, write};
 use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Status, blocking};
-use fuchsine_tests::pools::{World, on_every_pool, on_pools};
+use fuchsine_tests::pools::{World, on_every_pool, on_every_pool_calling_inline, on_pools};
 
 fn sync_calls() -> DispatcherBuilder {
     DispatcherBuilder::new().allow_sync_calls()
@@ -95,7 +95,7 @@ fn a_dispatcher_that_shuts_down_is_sealed_no_more() {
 /// Shows R108.
 #[test]
 fn messages_run_inline_once_it_is_sealed() {
-    on_every_pool(|world| {
+    on_every_pool_calling_inline(|world| {
         let dispatcher = make(world, "sealed", sync_calls());
         assert!(!is_inlined(world, &dispatcher), "it might block its caller");
         assert_eq!(sealed(world, &dispatcher), Ok(()));

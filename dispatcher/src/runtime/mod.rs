@@ -106,7 +106,8 @@ pub use wait::WaitHandle;
 #[cfg(not(shuttle))]
 pub use wake_source::{WakeSource, WakeVector, WakeVectorError};
 
-use runtime_inner::{PanicObserver, RuntimeInner, Settings};
+pub(crate) use runtime_inner::RuntimeInner;
+use runtime_inner::{PanicObserver, Settings};
 
 /// Makes a [`Runtime`].
 ///
@@ -435,6 +436,11 @@ pub struct RuntimeError {
 impl RuntimeError {
     fn invalid(cause: &str) -> Self {
         RuntimeError { status: Status::InvalidArgs, cause: cause.to_owned(), source: None }
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn not_supported(cause: &str) -> Self {
+        RuntimeError { status: Status::NotSupported, cause: cause.to_owned(), source: None }
     }
 
     fn system(error: io::Error) -> Self {

@@ -9,6 +9,8 @@
 
 use std::panic::Location;
 
+use crate::sync::Weak;
+
 /// What is decided. Always legal ways to go on, of which production takes the one that comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Choice {
@@ -62,6 +64,8 @@ pub(crate) enum Actor {
     Events { pool: usize },
     /// A call that a test makes on a thread of its own.
     Call,
+    /// The clock, which is advanced to the next timer.
+    Time,
 }
 
 /// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it at the
@@ -165,14 +169,26 @@ pub(crate) enum Note {
     Gone { what: &'static str, id: u64 },
 }
 
+/// All that goes on by one crank.
+pub(crate) trait Others: Send + Sync {
+    /// Whether anything could go on besides what runs at this moment.
+    fn can_go_on(&self) -> bool;
+}
+
 /// Who decides and is told.
 pub(crate) trait Probe: Send + Sync {
     /// Which of `of` ways it goes on; `of` is at least 2 and the answer is less. Locks may be held: nothing of the runtime
     /// may be called.
     fn choose(&self, choice: Choice, of: usize) -> usize;
 
-    /// Whoever turns the crank is about to. No lock is held, and no callback runs on this thread.
-    fn turn(&self);
+    /// Whoever turns the crank is about to; `others` is what goes on then. No lock is held, and no callback runs on this
+    /// thread.
+    fn turn(&self, others: Weak<dyn Others>);
+
+    /// Whether the clock may be advanced while something else can go on.
+    fn lets_time_pass(&self) -> bool {
+        false
+    }
 
     /// Which of `actors` makes this turn; there is at least one.
     fn next(&self, actors: &[Actor]) -> usize;
@@ -344,7 +360,7 @@ mod tests {
             self.0.lock().push(format!("{note:?}"));
         }
 
-        fn turn(&self) {}
+        fn turn(&self, _others: Weak<dyn Others>) {}
 
         fn next(&self, _actors: &[Actor]) -> usize {
             0

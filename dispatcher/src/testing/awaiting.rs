@@ -115,6 +115,7 @@ impl ForegroundRuntime {
 
     fn run_to_end<F: Future + ?Sized>(&self, run: &Run<'_>, future: Pin<&mut F>) -> Result<F::Output, RunError> {
         let mut awaiting = Awaiting::new(future);
+        run.may_advance_to(Instant::INFINITE);
         let mut steps = 0;
         loop {
             match awaiting.step(run) {

@@ -4,16 +4,17 @@
 //! of timers and descriptors; else, when there is nothing of that, one step of a callback that let all others go first,
 //! or taking notice of one that blocked out of sight and has come back.
 
+use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
 use crate::pool::Pool;
 use crate::pool::by_hand::TURNS_PER_LOOK;
 use crate::pool::ways::Way;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, RuntimeInner};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::probe::{self, Actor, Probe};
+use crate::sync::probe::{self, Actor, Others, Probe};
 use crate::sync::{Arc, Mutex};
 use crate::time::Instant;
 
@@ -40,6 +41,8 @@ struct Flags {
 pub(super) struct Run<'a> {
     crank: &'a Crank,
     runtime: &'a Runtime,
+    /// Up to when the clock may be advanced in this run.
+    limit: Cell<Instant>,
 }
 
 impl Drop for Run<'_> {
@@ -62,7 +65,7 @@ impl Crank {
         }
         // Whoever turns it may have done something of his own since the last run.
         self.progress.fetch_add(1, Ordering::Relaxed);
-        Run { crank: self, runtime }
+        Run { crank: self, runtime, limit: Cell::new(Instant::ZERO) }
     }
 
     /// Whether somebody turns it.
@@ -99,7 +102,8 @@ impl Run<'_> {
     pub(super) fn turn(&self) -> bool {
         let probe = probe::current();
         if let Some(probe) = &probe {
-            probe.turn();
+            let others: Arc<dyn Others> = Arc::clone(self.runtime.inner()) as Arc<dyn Others>;
+            probe.turn(Arc::downgrade(&others));
         }
         let turn = self.crank.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.runtime.inner().pool_count();
@@ -139,10 +143,20 @@ impl Run<'_> {
         if ways.is_empty() {
             return false;
         }
-        let actors: Vec<Actor> = ways.iter().map(|&(.., actor)| actor).collect();
-        let (nth, way, _) = ways[probe.next(&actors)];
-        pools[nth].as_current(|| pools[nth].go(way));
+        let mut actors: Vec<Actor> = ways.iter().map(|&(.., actor)| actor).collect();
+        if probe.lets_time_pass() && self.has_timer_to_come() {
+            actors.push(Actor::Time);
+        }
+        match ways.get(probe.next(&actors)) {
+            Some(&(nth, way, _)) => pools[nth].as_current(|| pools[nth].go(way)),
+            None => drop(self.advance_to_next(self.limit.get())),
+        }
         true
+    }
+
+    fn has_timer_to_come(&self) -> bool {
+        let next = self.next_deadline();
+        next > self.runtime.now() && next <= self.limit.get() && !next.is_infinite()
     }
 
     fn any_pool(&self, count: usize, first: usize, mut act: impl FnMut(&Arc<Pool>) -> bool) -> bool {
@@ -156,6 +170,11 @@ impl Run<'_> {
         pools.map(|pool| pool.next_deadline()).min().unwrap_or(Instant::INFINITE)
     }
 
+    /// Time may pass up to `limit` in this run, where a probe lets it.
+    pub(super) fn may_advance_to(&self, limit: Instant) {
+        self.limit.set(limit);
+    }
+
     /// Advances the clock to the next timer, unless that is after `limit`; false when there is none until then.
     pub(super) fn advance_to_next(&self, limit: Instant) -> bool {
         let next = self.next_deadline();
@@ -164,6 +183,12 @@ impl Run<'_> {
         }
         self.runtime.clock().advance_to(next);
         true
+    }
+}
+
+impl Others for RuntimeInner {
+    fn can_go_on(&self) -> bool {
+        self.pools().iter().any(|pool| pool.can_go_on())
     }
 }
 

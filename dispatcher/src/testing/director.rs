@@ -19,9 +19,8 @@ use std::panic::{Location, resume_unwind};
 use super::strategy::Picker;
 use super::trace::Recorder;
 use crate::pool::batons;
-use crate::runtime::Runtime;
-use crate::sync::probe::{Actor, Choice, Note, Point, Probe};
-use crate::sync::{Arc, Mutex};
+use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe};
+use crate::sync::{Arc, Mutex, Weak};
 
 /// Is told what happens in a run, and may bring things about.
 pub(super) trait Listener: Send {
@@ -75,6 +74,7 @@ pub(super) struct Direction {
     pub(super) max_steps: u64,
     pub(super) inline_choices: bool,
     pub(super) overlaps: bool,
+    pub(super) slow_time: bool,
 }
 
 /// What the crank's turn panics with to end a run that has failed.
@@ -88,6 +88,7 @@ pub(super) struct Director {
     allows_panics: bool,
     inline_choices: bool,
     overlaps: bool,
+    slow_time: bool,
 }
 
 struct State {
@@ -95,7 +96,8 @@ struct State {
     step: u64,
     decisions: Vec<Decision>,
     recorder: Option<Recorder>,
-    runtime: Option<Runtime>,
+    /// What goes on by the crank that was turned last.
+    others: Option<Weak<dyn Others>>,
     broken: Option<Broken>,
     last_panic: Option<String>,
     is_over: bool,
@@ -119,24 +121,27 @@ pub(super) struct Directed {
 
 impl Director {
     pub(super) fn new(direction: Direction) -> Arc<Self> {
-        let Direction { picker, is_traced, allows_panics, max_steps, inline_choices, overlaps } = direction;
+        let Direction { picker, is_traced, allows_panics, max_steps, inline_choices, overlaps, slow_time } = direction;
         let state = State {
             picker,
             step: 0,
             decisions: Vec::new(),
             recorder: is_traced.then(Recorder::default),
-            runtime: None,
+            others: None,
             broken: None,
             last_panic: None,
             is_over: false,
         };
         let listeners = Mutex::new(Vec::new());
-        Arc::new(Director { state: Mutex::new(state), listeners, max_steps, allows_panics, inline_choices, overlaps })
-    }
-
-    /// The runtime of the run.
-    pub(super) fn set_runtime(&self, runtime: Runtime) {
-        self.state.lock().runtime = Some(runtime);
+        Arc::new(Director {
+            state: Mutex::new(state),
+            listeners,
+            max_steps,
+            allows_panics,
+            inline_choices,
+            overlaps,
+            slow_time,
+        })
     }
 
     #[cfg_attr(not(test), allow(dead_code, reason = "an exploration alone has nobody who listens"))]
@@ -174,7 +179,6 @@ impl Director {
         drop(listeners);
         let mut state = self.state.lock();
         state.is_over = true;
-        let runtime = state.runtime.take();
         let directed = Directed {
             steps: state.step,
             decisions: std::mem::take(&mut state.decisions),
@@ -182,7 +186,6 @@ impl Director {
             recorder: state.recorder.take(),
         };
         drop(state);
-        drop(runtime);
         directed
     }
 
@@ -230,8 +233,8 @@ impl Director {
     }
 
     fn can_others_go_on(&self) -> bool {
-        let runtime = self.state.lock().runtime.clone();
-        runtime.is_some_and(|runtime| runtime.inner().pools().iter().any(|pool| pool.can_go_on()))
+        let others = self.state.lock().others.as_ref().and_then(Weak::upgrade);
+        others.is_some_and(|others| others.can_go_on())
     }
 
     fn decide(&self, choice: Choice, of: usize, pick: impl FnOnce(&mut dyn Picker) -> usize) -> usize {
@@ -276,10 +279,11 @@ impl Probe for Director {
         self.decide(choice, of, |picker| picker.pick(choice, of))
     }
 
-    fn turn(&self) {
+    fn turn(&self, others: Weak<dyn Others>) {
         self.ask_listeners();
         let has_failed = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.others = Some(others);
             !state.is_over && state.broken.is_some()
         };
         if has_failed {
@@ -288,6 +292,10 @@ impl Probe for Director {
         if let Some(step) = self.begin_step(Recorder::turn) {
             self.tell(|listener| listener.turn(step));
         }
+    }
+
+    fn lets_time_pass(&self) -> bool {
+        self.slow_time && !self.state.lock().is_over
     }
 
     fn next(&self, actors: &[Actor]) -> usize {

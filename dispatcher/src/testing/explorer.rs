@@ -78,6 +78,7 @@ pub struct Explorer {
     strategy: Strategy,
     inline_choices: bool,
     overlaps: bool,
+    slow_time: bool,
     allows_panics: bool,
     max_steps: u64,
     checks_determinism: bool,
@@ -113,6 +114,7 @@ impl Explorer {
             strategy: Strategy::default(),
             inline_choices: true,
             overlaps: true,
+            slow_time: false,
             allows_panics: false,
             max_steps: 100_000,
             checks_determinism: false,
@@ -155,6 +157,14 @@ impl Explorer {
     #[must_use = "a builder does nothing until `explore` is called"]
     pub fn overlap(mut self, whether: bool) -> Self {
         self.overlaps = whether;
+        self
+    }
+
+    /// Whether a timer may come while other work is still waiting, as on a machine that is busy. If not, the clock stands
+    /// still until nothing else can go on. It is only ever advanced where the scenario waits for time to pass.
+    #[must_use = "a builder does nothing until `explore` is called"]
+    pub fn slow_time(mut self, whether: bool) -> Self {
+        self.slow_time = whether;
         self
     }
 
@@ -315,13 +325,13 @@ impl Explorer {
             max_steps: self.max_steps,
             inline_choices: self.inline_choices,
             overlaps: self.overlaps,
+            slow_time: self.slow_time,
         });
         let attached = probe::attach(Some(Arc::clone(&director) as Arc<dyn probe::Probe>));
         let runtime = match ForegroundRuntime::with((self.builder)().batch(1)) {
             Ok(runtime) => runtime,
             Err(error) => panic!("the builder of an exploration makes no runtime: {error}"),
         };
-        director.set_runtime((*runtime).clone());
         prepare(&runtime, &director);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             scenario(&runtime);

@@ -305,3 +305,35 @@ fn a_call_that_is_relied_on_to_be_inline_is_found() {
     assert!(found.trace.to_string().contains("defers the inline call"), "{found}");
     Explorer::new().seeds(1000).inline_choices(false).overlap(false).explore(scenario);
 }
+
+/// A deadline that is far away comes before what was posted, only where time may pass meanwhile.
+#[test]
+fn a_timer_overtakes_waiting_work_where_time_is_slow() {
+    let orders = |is_slow| {
+        let orders = Mutex::new(std::collections::BTreeSet::new());
+        Explorer::new().slow_time(is_slow).explore(|runtime| {
+            let log = Arc::new(Mutex::new(Vec::new()));
+            let [timer, work] = ["timer", "work"].map(|name| dispatcher(runtime, name, DispatcherBuilder::new()));
+            let noted = Arc::clone(&log);
+            let _armed = timer.post_after(Duration::from_secs(9), move |_| noted.lock().push("timer")).expect("armed");
+            let noted = Arc::clone(&log);
+            work.post_task(move |_| noted.lock().push("work")).expect("it is running");
+            runtime.advance(Duration::from_secs(10));
+            orders.lock().insert(log.lock().clone());
+        });
+        orders.into_inner().len()
+    };
+    assert_eq!((orders(false), orders(true)), (1, 2));
+}
+
+#[test]
+fn real_descriptors_are_refused_in_an_exploration() {
+    explore(1, |runtime| {
+        let refused = ForegroundRuntime::with_real_descriptors(crate::runtime::RuntimeBuilder::new()).map(drop);
+        assert_eq!(refused.map_err(|error| error.status()), Err(crate::status::Status::NotSupported));
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().expect("the system has sockets");
+        let dispatcher = dispatcher(runtime, "real", DispatcherBuilder::new());
+        let waiting = dispatcher.begin_wait(&ours, crate::Interest::READABLE, |_| ()).map(drop);
+        assert_eq!(waiting.map_err(|error| error.status()), Err(crate::status::Status::NotSupported));
+    });
+}

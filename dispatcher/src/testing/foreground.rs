@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::crank::{Crank, QuitHandle, Run};
 use crate::runtime::{Driver, Runtime, RuntimeBuilder, RuntimeError};
 use crate::status::Status;
+use crate::sync::probe;
 use crate::time::Instant;
 
 /// How many turns one call makes before it gives up on ever becoming idle.
@@ -71,8 +72,11 @@ impl ForegroundRuntime {
     /// A foreground runtime that waits on real descriptors, polled without blocking. What they do is not deterministic.
     ///
     /// # Errors
-    /// Those of [`RuntimeBuilder::build`].
+    /// Those of [`RuntimeBuilder::build`]; [`Status::NotSupported`] while schedules are explored.
     pub fn with_real_descriptors(builder: RuntimeBuilder) -> Result<Self, RuntimeError> {
+        if probe::current().is_some() {
+            return Err(RuntimeError::not_supported("what real descriptors do cannot be explored; use `testing::sim`"));
+        }
         Ok(Self::around(builder.build_foreground(false)?))
     }
 
@@ -141,6 +145,7 @@ impl ForegroundRuntime {
         if self.runtime.inner().is_closed() {
             return Err(Status::BadState);
         }
+        run.may_advance_to(deadline);
         loop {
             self.turn_until_idle(&run);
             if run.has_quit() {
@@ -208,6 +213,7 @@ impl ForegroundRuntime {
     /// As [`run_until_idle`](ForegroundRuntime::run_until_idle).
     pub fn run_until_condition(&self, mut condition: impl FnMut() -> bool) -> bool {
         let run = self.take_crank();
+        run.may_advance_to(Instant::INFINITE);
         let mut turns = 0;
         loop {
             if condition() {

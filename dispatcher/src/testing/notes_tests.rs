@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::ForegroundRuntime;
 use crate::runtime::DispatcherBuilder;
-use crate::sync::probe::{Actor, Choice, Note, Point, Probe, attach};
-use crate::sync::{Arc, Mutex};
+use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe, attach};
+use crate::sync::{Arc, Mutex, Weak};
 
 #[derive(Default)]
 struct Recorder {
@@ -31,7 +31,7 @@ impl Probe for Recorder {
         }
     }
 
-    fn turn(&self) {}
+    fn turn(&self, _others: Weak<dyn Others>) {}
 
     fn next(&self, _actors: &[Actor]) -> usize {
         0

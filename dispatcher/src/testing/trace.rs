@@ -130,6 +130,7 @@ impl Recorder {
             Actor::Driver(id) => self.driver(id),
             Actor::Work { lane, .. } => if lane == 0 { "fast work" } else { "slow work" }.to_owned(),
             Actor::Events { .. } => "an event".to_owned(),
+            Actor::Time => "time passes".to_owned(),
             Actor::Call => "a call of the test".to_owned(),
         }
     }

@@ -15,6 +15,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             .strategy(Strategy::Pct { preemptions: 2 })
             .inline_choices(false)
             .overlap(false)
+            .slow_time(true)
             .allow_panics()
             .builder(RuntimeBuilder::new)
             .max_steps(1000)
