@@ -9,6 +9,7 @@
 //! - [`clients`] finds programs that are not ours (`qemu-io` and the like) and skips loudly without them;
 //! - [`nbd`] is a small NBD client of our own, written from the protocol and not from the driver's code, which
 //!   can also say what no decent client says;
+//! - [`no_cost`] compares the machine code of builds with and without the hooks of the testing kit;
 //! - [`pools`] runs a scenario on the foreground runtime and on pools of several sizes;
 //! - [`random`] is a seeded generator, so that every failing run can be repeated;
 //! - [`rules`] are the rules of Fuchsia's driver runtime, with what became of them and the tests that show it;
@@ -22,6 +23,7 @@ pub mod clients;
 pub mod command;
 pub mod host;
 pub mod nbd;
+pub mod no_cost;
 pub mod pools;
 pub mod process;
 pub mod random;

@@ -12,14 +12,18 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 use super::call_stack;
-use super::callback_queue::{Callback, Entry, OpId, Outcome, Stage};
+#[cfg(feature = "testing")]
+use super::callback_queue::Stage;
+use super::callback_queue::{Callback, Entry, OpId, Outcome};
 use super::core::{ActiveId, Core};
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use crate::pool::{Place, Runnable, Turn};
 use crate::sync::Arc;
-use crate::sync::probe::{self, Actor, Choice, Note};
+#[cfg(feature = "testing")]
+use crate::sync::probe::Choice;
+use crate::sync::probe::{self, Actor, Note};
 
 impl Runnable for DispatcherInner {
     fn place(&self) -> Place {
@@ -93,13 +97,11 @@ impl DispatcherInner {
     /// What is called next: the first of what is ready, or any of it if several threads could have taken some each and one
     /// of them has come before the others.
     fn pop_ready(&self, core: &mut Core) -> Option<(OpId, Entry, &'static Location<'static>)> {
-        if self.options().synchronized {
-            return core.queue.pop_ready();
+        #[cfg(feature = "testing")]
+        if !self.options().synchronized {
+            return core.queue.pop_nth_ready(probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready)));
         }
-        match probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready)) {
-            0 => core.queue.pop_ready(),
-            nth => core.queue.pop_nth_ready(nth),
-        }
+        core.queue.pop_ready()
     }
 
     /// Runs the inline call that this thread has claimed: it is inside already, and what it claimed is first in the

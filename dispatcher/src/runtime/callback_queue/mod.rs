@@ -375,7 +375,8 @@ impl CallbackQueue {
         }
     }
 
-    /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that others have been ready for longer than.
+    /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that `nth` others have been ready for longer than.
+    #[cfg(feature = "testing")]
     pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, &'static Location<'static>)> {
         let index = self.indexes(Stage::Ready).nth(nth)?;
         let slot = &self.slots[index as usize];

@@ -1,0 +1,114 @@
+//! Shows that the hooks of the testing kit cost nothing in production; see `fuchsine_tests::no_cost`.
+//!
+//! ```text
+//! no_cost              compares the machine code of three builds
+//! no_cost --measure    counts instructions of a round of the program in each of them, and with the feature `testing`
+//!                      and nobody attached (needs valgrind)
+//! ```
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::thread;
+
+use fuchsine_tests::no_cost::build::{Hooks, build};
+use fuchsine_tests::no_cost::listing::Listing;
+
+/// The paths that are asked for by name, each with parts of the symbol of the function that holds it. The comparison is
+/// of the whole program; these make sure that it was one of the right thing.
+const PATHS: [(&str, &[&str]); 3] = [
+    ("post", &["7program4postE"]),
+    ("inline entry", &["DispatcherInner", "8completeE"]),
+    ("turn", &["DispatcherInner", "8run_turnE"]),
+];
+
+/// As few instructions as none of the paths has.
+const LEAST: usize = 50;
+
+fn main() -> ExitCode {
+    let mode = std::env::args().nth(1);
+    let done = match mode.as_deref() {
+        None => compare(),
+        Some("--measure") => measure(),
+        Some(_) => {
+            eprintln!("usage: no_cost [--measure]");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare() -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        println!("SKIPPED: the listing is understood for x86-64 only");
+        return Ok(());
+    }
+    let [plain, without, counting] = thread::scope(|scope| {
+        [Hooks::Plain, Hooks::Deleted, Hooks::Counting]
+            .map(|hooks| scope.spawn(move || build(hooks)))
+            .map(|building| building.join().map_err(|_| "a build panicked".to_owned()).flatten())
+    });
+    let ((plain, _), (without, deleted), (counting, _)) = (plain?, without?, counting?);
+    let (plain, without, counting) = (Listing::of(&plain)?, Listing::of(&without)?, Listing::of(&counting)?);
+    let sizes = PATHS.map(|(path, parts)| look_at(path, parts, &plain, &counting));
+    for size in sizes {
+        println!("{}", size?);
+    }
+    if deleted == 0 {
+        return Err("no hook was found in the sources: the comparison shows nothing".into());
+    }
+    let differences = plain.differences(&without);
+    if !differences.other_instructions.is_empty() {
+        let all = differences.other_instructions.join("\n");
+        return Err(format!("hooks cost something: functions differ (with hooks | with their calls deleted)\n{all}"));
+    }
+    let (functions, instructions) = (plain.len(), plain.instructions());
+    println!(
+        "the same with the calls of {deleted} hooks deleted: {functions} functions, {instructions} instructions, of which \
+         {} functions have theirs in another order; hooks that count change {} functions",
+        differences.other_order.len(),
+        plain.differences(&counting).other_instructions.len()
+    );
+    differences.other_order.iter().for_each(|name| println!("in another order: {name}"));
+    Ok(())
+}
+
+/// The function of a path: it is there, and the control is not the same.
+fn look_at(path: &str, parts: &[&str], plain: &Listing, counting: &Listing) -> Result<String, String> {
+    let found = plain.named(parts);
+    let [(_, code)] = found[..] else {
+        return Err(format!("{path}: {} functions are named {parts:?}, one was expected", found.len()));
+    };
+    if code.len() < LEAST {
+        return Err(format!("{path}: {} instructions are too few to be it", code.len()));
+    }
+    if counting.named(parts).first().is_some_and(|(_, control)| *control == code) {
+        return Err(format!("{path}: hooks that count do not show: no hook is there, or the comparison sees nothing"));
+    }
+    Ok(format!("{path}: {} instructions", code.len()))
+}
+
+fn measure() -> Result<(), String> {
+    for hooks in [Hooks::Plain, Hooks::Deleted, Hooks::Counting, Hooks::Unattached] {
+        let (program, _) = build(hooks)?;
+        const ROUNDS: u64 = 100_000;
+        let spent = instructions(&program, 2 * ROUNDS)?.saturating_sub(instructions(&program, ROUNDS)?);
+        println!("{hooks:?}: {:.1} instructions a round", spent as f64 / ROUNDS as f64);
+    }
+    Ok(())
+}
+
+/// What callgrind counts in a run of so many rounds.
+fn instructions(program: &Path, rounds: u64) -> Result<u64, String> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program).arg(rounds.to_string());
+    let output = valgrind.output().map_err(|error| format!("valgrind: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
+    count.ok_or_else(|| format!("valgrind says nothing of what it collected:\n{text}"))
+}
