@@ -22,8 +22,11 @@ mod registry;
 mod supervisor;
 
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
-pub use host::{DriverSummary, Host, HostBuilder, HostEvent, HostState, NotStarted, StopError, Summary, Waiting};
+pub use host::{
+    DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError, Summary, Waiting,
+};
 pub use life_cycle::Phase;
+pub use log::LogLine;
 pub use manifest::{
     Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver, Source, kind_name,
 };

@@ -6,6 +6,7 @@
 //! [`MAX_PLACES`], after which its fields become part of the message.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 
 use parking_lot::RwLock;
@@ -32,6 +33,60 @@ impl Origin<'_> {
     fn target(&self) -> &str {
         if self.target.is_empty() { self.driver } else { self.target }
     }
+}
+
+/// One line that a driver has logged.
+#[derive(Debug, Clone, Copy)]
+pub struct LogLine<'a> {
+    origin: Origin<'a>,
+    level: Level,
+    message: &'a str,
+    fields: &'a [(&'a str, &'a str)],
+}
+
+impl LogLine<'_> {
+    /// The name of the driver in the manifest.
+    pub fn driver(&self) -> &str {
+        self.origin.driver
+    }
+
+    /// The part of the driver that logs; the driver's name if it gave none.
+    pub fn target(&self) -> &str {
+        self.origin.target()
+    }
+
+    /// How much it matters.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        self.message
+    }
+
+    /// The fields, in the order in which they were given.
+    pub fn fields(&self) -> &[(&str, &str)] {
+        self.fields
+    }
+}
+
+impl fmt::Display for LogLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.level, self.target(), self.message)?;
+        self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+/// Tells an observer of one line.
+pub(crate) fn tell(
+    observer: &dyn Fn(&LogLine<'_>),
+    origin: Origin<'_>,
+    level: Level,
+    message: &str,
+    fields: &[(&str, &str)],
+) {
+    observer(&LogLine { origin, level, message, fields });
 }
 
 /// Writes one line.

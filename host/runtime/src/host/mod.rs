@@ -5,6 +5,7 @@
 
 mod actions;
 mod instance;
+mod nodes;
 mod services;
 mod shared;
 mod summary;
@@ -16,10 +17,12 @@ use std::time::Duration;
 use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
 
 pub(crate) use instance::Instance;
+pub use nodes::NodeInfo;
 pub(crate) use services::Service;
 pub(crate) use shared::{Shared, driver_status};
 pub use summary::{DriverSummary, StopError, Summary, Waiting};
 
+use crate::log::LogLine;
 use crate::manifest::Plan;
 use crate::supervisor::Failure;
 
@@ -61,12 +64,14 @@ pub enum HostState {
 }
 
 type Observer = Box<dyn Fn(HostEvent) + Send + Sync>;
+type LogObserver = Box<dyn Fn(&LogLine<'_>) + Send + Sync>;
 
 /// Makes a [`Host`].
 #[must_use = "a builder does nothing until it builds"]
 pub struct HostBuilder {
     plan: Plan,
     observer: Observer,
+    log_observer: Option<LogObserver>,
     runtime: Option<Runtime>,
 }
 
@@ -74,6 +79,13 @@ impl HostBuilder {
     /// Has `observer` called with everything that happens to the host.
     pub fn observer(mut self, observer: impl Fn(HostEvent) + Send + Sync + 'static) -> Self {
         self.observer = Box::new(observer);
+        self
+    }
+
+    /// Has `observer` called with every line that a driver logs, whatever level the log is set to; the lines go to the
+    /// log all the same. It is called inside of the driver's call and must not call the driver.
+    pub fn observe_log(mut self, observer: impl Fn(&LogLine<'_>) + Send + Sync + 'static) -> Self {
+        self.log_observer = Some(Box::new(observer));
         self
     }
 
@@ -96,7 +108,7 @@ impl HostBuilder {
                 self.plan.threads.into_iter().fold(builder, RuntimeBuilder::threads).build()?
             }
         };
-        let shared = Shared::new(self.plan, runtime, self.observer);
+        let shared = Shared::new(self.plan, runtime, self.observer, self.log_observer);
         let watching = Arc::downgrade(&shared);
         shared.runtime().observe_panics(move |report| {
             if let Some(shared) = watching.upgrade() {
@@ -150,7 +162,7 @@ pub struct Host {
 impl Host {
     /// A host for `plan`.
     pub fn builder(plan: Plan) -> HostBuilder {
-        HostBuilder { plan, observer: Box::new(|_| {}), runtime: None }
+        HostBuilder { plan, observer: Box::new(|_| {}), log_observer: None, runtime: None }
     }
 
     /// Begins to start the drivers, in the order of the manifest. Does not wait; a second call does nothing.
@@ -203,6 +215,11 @@ impl Host {
     /// What became of the drivers so far; final once the host has stopped.
     pub fn summary(&self) -> Summary {
         self.shared.summary()
+    }
+
+    /// The nodes that there are at this moment, parents before their children.
+    pub fn nodes(&self) -> Vec<NodeInfo> {
+        self.shared.state.lock().node_infos()
     }
 
     /// What every dispatcher does and holds at this moment.

@@ -36,6 +36,12 @@ impl NodeExtras {
         self.services.get(&node)?.iter().find(|service| service.name == name).cloned()
     }
 
+    /// The names of what is offered at the node.
+    pub(crate) fn service_names(&self, node: NodeId) -> Vec<String> {
+        let services = self.services.get(&node).map(Vec::as_slice).unwrap_or_default();
+        services.iter().map(|service| service.name.clone()).collect()
+    }
+
     pub(crate) fn on_removed(&mut self, node: NodeId, then: Removed) {
         self.removed.entry(node).or_default().push(then);
     }

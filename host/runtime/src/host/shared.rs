@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use super::instance::Instance;
 use super::services::{NodeExtras, Removed, Service};
 use super::summary::{DriverSummary, StopError, Summary, Waiting};
-use super::{HostState, NotStarted, Observer};
+use super::{HostState, LogObserver, NotStarted, Observer};
 use crate::life_cycle::{InstanceId, Phase, Refused};
 use crate::manifest::Plan;
 use crate::node::{AddError, NodeId, Properties};
@@ -36,6 +36,7 @@ pub(crate) struct Shared {
     pub(super) plan: Plan,
     pub(super) runtime: Runtime,
     pub(super) observer: Observer,
+    log_observer: Option<LogObserver>,
     pub(super) state: Mutex<State>,
     /// Notified when `started`, `failed` or `gone` changes.
     pub(super) changed: Condvar,
@@ -65,7 +66,12 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(plan: Plan, runtime: Runtime, observer: Observer) -> Arc<Shared> {
+    pub(super) fn new(
+        plan: Plan,
+        runtime: Runtime,
+        observer: Observer,
+        log_observer: Option<LogObserver>,
+    ) -> Arc<Shared> {
         let rule = |driver: &crate::PlannedDriver| Rule { name: driver.name.clone(), bind: driver.bind.clone() };
         let state = State {
             supervisor: Supervisor::new(plan.drivers.iter().map(rule).collect()),
@@ -89,6 +95,7 @@ impl Shared {
             plan,
             runtime,
             observer,
+            log_observer,
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
@@ -96,6 +103,11 @@ impl Shared {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Who is told of each line of a driver, if anybody is.
+    pub(crate) fn log_observer(&self) -> Option<&LogObserver> {
+        self.log_observer.as_ref()
     }
 
     pub(super) fn arc(&self) -> Arc<Shared> {

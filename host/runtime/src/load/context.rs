@@ -10,7 +10,7 @@ use fuchsine_dispatcher::Status;
 use fuchsine_driver::abi::{Property, PropertySink, RawContext, RawDispatcher, Str, TextSink};
 use tracing::Level;
 
-use super::{own_dispatcher, raw};
+use super::{contain_here, own_dispatcher, raw};
 use crate::host::Instance;
 use crate::log::{self, Origin};
 
@@ -93,11 +93,15 @@ pub(super) unsafe extern "C" fn log(
     count: usize,
 ) {
     let level = level(number);
-    if level > tracing::level_filters::LevelFilter::current() {
+    // SAFETY: the caller holds the context.
+    let instance = unsafe { instance(pointer) };
+    let host = instance.host.upgrade();
+    let observer = host.as_ref().and_then(|host| host.log_observer());
+    if observer.is_none() && level > tracing::level_filters::LevelFilter::current() {
         return;
     }
-    // SAFETY: the caller holds the context, and lends the strings for the call.
-    let (instance, target, message) = unsafe { (instance(pointer), target.to_text(), message.to_text()) };
+    // SAFETY: the caller lends the strings for the call.
+    let (target, message) = unsafe { (target.to_text(), message.to_text()) };
     let fields = match count {
         0 => &[][..],
         // SAFETY: the caller lends an array of this length for the call.
@@ -107,13 +111,18 @@ pub(super) unsafe extern "C" fn log(
     let fields: Vec<(String, String)> =
         fields.iter().map(|field| unsafe { (field.key.to_text(), field.value.to_text()) }).collect();
     let fields: Vec<(&str, &str)> = fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    log::write(Origin { driver: &instance.name, target: &target }, level, &message, &fields);
+    let origin = Origin { driver: &instance.name, target: &target };
+    if let Some(observer) = observer {
+        contain_here(|| log::tell(observer, origin, level, &message, &fields));
+    }
+    log::write(origin, level, &message, &fields);
 }
 
 pub(super) unsafe extern "C" fn log_enabled(pointer: *const RawContext, number: u32, target: Str) -> u32 {
     // SAFETY: the caller holds the context, and lends the target for the call.
     let (instance, target) = unsafe { (instance(pointer), target.to_text()) };
-    u32::from(log::is_enabled(Origin { driver: &instance.name, target: &target }, level(number)))
+    let is_observed = instance.host.upgrade().is_some_and(|host| host.log_observer().is_some());
+    u32::from(is_observed || log::is_enabled(Origin { driver: &instance.name, target: &target }, level(number)))
 }
 
 pub(super) unsafe extern "C" fn node_name(pointer: *const RawContext, sink: TextSink) {

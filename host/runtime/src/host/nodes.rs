@@ -1,0 +1,83 @@
+//! The node tree as users see it: what is there at one moment.
+
+use crate::life_cycle::Phase;
+use crate::node::{Binding, Properties};
+
+use super::shared::State;
+
+/// One node of the tree, and the driver on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInfo {
+    pub(crate) path: String,
+    pub(crate) properties: Properties,
+    pub(crate) services: Vec<String>,
+    pub(crate) driver: Option<(String, Phase)>,
+    pub(crate) quarantined: bool,
+}
+
+impl NodeInfo {
+    /// Where it stands: the names from below the root down to it, such as `/ramdisk/block`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its own name.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Its properties.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The services that the driver above offers at it, in the order in which it named them.
+    pub fn services(&self) -> &[String] {
+        &self.services
+    }
+
+    /// The name in the manifest of the driver that is bound to it.
+    pub fn driver(&self) -> Option<&str> {
+        self.driver.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// Where that driver stands in its life.
+    pub fn phase(&self) -> Option<Phase> {
+        self.driver.as_ref().map(|(_, phase)| *phase)
+    }
+
+    /// Whether a driver failed here, so that the node is offered to nobody any more.
+    pub fn is_quarantined(&self) -> bool {
+        self.quarantined
+    }
+}
+
+impl State {
+    /// All nodes below the root, parents before their children, siblings in the order in which they were added.
+    pub(super) fn node_infos(&self) -> Vec<NodeInfo> {
+        let tree = self.supervisor.tree();
+        let mut to_visit = vec![tree.root()];
+        let mut infos = Vec::new();
+        while let Some(id) = to_visit.pop() {
+            let Some(node) = tree.get(id) else { continue };
+            to_visit.extend(node.children.iter().rev());
+            if id == tree.root() {
+                continue;
+            }
+            let driver = match node.binding {
+                Binding::Bound(instance) => {
+                    self.instances.get(&instance).map(|found| (found.name.clone(), self.supervisor.phase_of(instance)))
+                }
+                _ => None,
+            };
+            infos.push(NodeInfo {
+                path: tree.path(id).to_string(),
+                properties: node.properties.clone(),
+                services: self.nodes.service_names(id),
+                driver,
+                quarantined: node.binding == Binding::Quarantined,
+            });
+        }
+        infos
+    }
+}
