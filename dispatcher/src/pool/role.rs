@@ -27,6 +27,7 @@ pub(crate) trait Runnable: Send + Sync + 'static {
     fn run_turn(self: Arc<Self>) -> Turn;
 
     /// Who makes the turn, for whoever decides between several.
+    #[cfg_attr(not(any(feature = "testing", all(test, shuttle))), allow(dead_code, reason = "only tests decide"))]
     fn actor(&self) -> Actor {
         Actor::Call
     }

@@ -121,8 +121,8 @@ impl<'rt> Harness<'rt> {
         let host = settings.host(place, &failures)?;
         let mut harness = Harness { settings, place, failures, host: Some(Arc::new(host)) };
         harness.host().start();
-        place.until(Time::Passes, || harness.phase() == Some(Phase::Running) || harness.has_ended());
-        if harness.phase() == Some(Phase::Running) {
+        place.until(Time::Passes, || harness.has_started() || harness.has_ended());
+        if harness.has_started() {
             return Ok(harness);
         }
         let reason = match harness.failures.lock().first() {
@@ -140,6 +140,11 @@ impl<'rt> Harness<'rt> {
 
     fn host(&self) -> &Host {
         self.host.as_ref().expect("it is taken by the end, which consumes the harness")
+    }
+
+    /// Whether the driver runs, or has run: it may have failed since, which is told at its end.
+    fn has_started(&self) -> bool {
+        self.phase() == Some(Phase::Running) || self.host().state() == HostState::Running
     }
 
     /// Whether the host has begun to stop, because somebody failed or for a reason of the test.
