@@ -1,4 +1,5 @@
-//! Goal: an exchange of requests and replies that uses its memory again asks the allocator for nothing.
+//! Goal: an exchange of requests and replies that uses its memory again asks the allocator for nothing, and large messages
+//! come in the memory of those before them.
 //! Method: the same exchange with few and with many rounds allocates equally often. All of it is done by one thread, whose
 //! allocations are counted.
 
@@ -95,4 +96,37 @@ fn an_exchange_that_is_answered_inline_allocates_nothing_however_long_it_is() {
 fn an_exchange_of_futures_allocates_nothing_however_long_it_is() {
     exchange_of_futures(5);
     assert_eq!(exchange_of_futures(10), exchange_of_futures(2_000));
+}
+
+/// Many large messages one after the other, as a device that is read in large pieces makes them.
+fn large_messages(count: usize) -> u64 {
+    const LARGE: usize = 64 * 1024;
+    let (near, far) = Channel::pair();
+    let counted = allocation_counter::measure(|| {
+        for round in 0..count {
+            let mut message = Message::with_len(LARGE);
+            assert!(message.bytes().iter().all(|&byte| byte == 0), "whose memory it was is not to be seen");
+            message.bytes_mut().fill(round as u8 | 1);
+            near.write(message).expect("the peer is there");
+            assert_eq!(far.try_read().expect("a message").len(), LARGE);
+        }
+    });
+    counted.count_total
+}
+
+/// Shows CH-R84.
+#[test]
+fn large_messages_come_in_the_memory_of_those_before_them() {
+    large_messages(5);
+    assert_eq!(large_messages(5), large_messages(500));
+}
+
+#[test]
+fn the_memory_of_a_burst_of_large_messages_goes_back() {
+    let counted = allocation_counter::measure(|| {
+        let burst: Vec<Message> = (0..400).map(|_| Message::with_len(200 * 1024)).collect();
+        drop(burst);
+    });
+    assert!(counted.bytes_max > 80_000_000, "{counted:?}");
+    assert!(counted.bytes_current < 5 * 1024 * 1024, "{counted:?}");
 }

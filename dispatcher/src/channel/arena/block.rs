@@ -8,9 +8,10 @@
 //! - A further block stays allocated until [`Block::free`].
 #![allow(unsafe_code, reason = "memory that is handed out in pieces; the invariants above are kept by this file alone")]
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::alloc::Layout;
 use std::ptr::NonNull;
 
+use super::kept;
 use crate::status::Status;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -89,7 +90,7 @@ impl Block {
     pub(super) fn allocate(capacity: usize) -> Result<NonNull<Block>, Status> {
         let (layout, offset) = Self::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
-        let memory = take_memory(layout, cleared)?;
+        let (memory, cleared) = kept::take(layout, cleared)?;
         // SAFETY: `offset` is within the allocation, by the layout.
         let start = unsafe { memory.add(offset) };
         let block = memory.cast::<Block>();
@@ -107,7 +108,7 @@ impl Block {
         let capacity = unsafe { block.as_ref() }.capacity;
         if let Ok((layout, _)) = Self::layout(capacity) {
             // SAFETY: this is the layout that the block was allocated with; a `Block` has nothing to drop.
-            unsafe { dealloc(block.as_ptr().cast(), layout) };
+            unsafe { kept::give_back(block.cast(), layout) };
         }
     }
 }
@@ -116,11 +117,4 @@ impl Block {
 pub(super) fn behind(head: Layout, capacity: usize) -> Result<(Layout, usize), Status> {
     let bytes = Layout::from_size_align(capacity, ALIGN).map_err(|_| Status::NoMemory)?;
     head.extend(bytes).map_err(|_| Status::NoMemory)
-}
-
-/// Memory of a layout, which is not empty.
-pub(super) fn take_memory(layout: Layout, cleared: bool) -> Result<NonNull<u8>, Status> {
-    // SAFETY: every layout here has a head in it, so it is not empty.
-    let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
-    NonNull::new(memory).ok_or(Status::NoMemory)
 }

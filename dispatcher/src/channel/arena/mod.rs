@@ -1,6 +1,6 @@
 //! Arenas: memory for messages, handed out by moving a mark, freed all at once.
 //!
-//! Blocks are in `block`, and what is handed out in `buffer`.
+//! Blocks are in `block`, what is handed out in `buffer`, and where the memory of large ones waits for the next in `kept`.
 //!
 //! An arena is a header with a first block right behind it, in one allocation, and further blocks of 16 KiB that are
 //! added on demand; what does not fit into such a block gets one of its own. A range is handed out by one
@@ -18,14 +18,15 @@
 
 mod block;
 mod buffer;
+mod kept;
 
-use std::alloc::{Layout, dealloc};
+use std::alloc::Layout;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind, take_memory};
+use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind};
 pub use buffer::Buffer;
 
 use crate::status::Status;
@@ -132,7 +133,7 @@ impl Arena {
         let location = Location::caller();
         let (layout, offset) = Header::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
-        let memory = take_memory(layout, cleared)?;
+        let (memory, cleared) = kept::take(layout, cleared)?;
         // SAFETY: `offset` is within the allocation, by the layout.
         let start = unsafe { memory.add(offset) };
         let header = memory.cast::<Header>();
@@ -347,7 +348,7 @@ impl Arena {
         }
         if let Ok((layout, _)) = Header::layout(first.capacity) {
             // SAFETY: this is the layout that the header was allocated with, and it was moved out above.
-            unsafe { dealloc(header.as_ptr().cast(), layout) };
+            unsafe { kept::give_back(header.cast(), layout) };
         }
     }
 }

@@ -1,0 +1,152 @@
+//! Memory of large arenas that have gone, kept for those that come.
+//!
+//! An allocator gives a freed block of that size back to the system and asks for it anew, so that a stream of large messages
+//! touches pages for the first time with every one of them, which costs more than filling them. Here a block that is freed
+//! waits for the next request of its size class. All that waits is at most [`MOST_BYTES`] in the process, so a burst leaves no
+//! more than that; what is beyond goes back to the allocator at once, from the class that has the most.
+//!
+//! # Invariants
+//! - What is listed in a class was allocated with the layout of that class, and nobody else uses it: it is listed by
+//!   [`give_back`], whose caller owns it, and unlisted by whoever takes it.
+#![allow(unsafe_code, reason = "raw memory changes hands; the invariant above is kept by this file alone")]
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use super::block::ALIGN;
+use crate::status::Status;
+use crate::sync::unmodelled::Mutex;
+
+/// What is smaller is the allocator's business, which keeps it by itself.
+const SMALLEST: usize = 32 * 1024;
+/// What is larger is rare, and clearing it by hand costs more than pages that are clear already.
+const LARGEST: usize = 512 * 1024;
+/// How much is kept in all.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Classes to each power of two: a block is at most a quarter larger than what was asked for.
+const STEPS: usize = 4;
+const CLASSES: usize = STEPS * (LARGEST / SMALLEST).ilog2() as usize;
+
+struct Kept {
+    classes: [Vec<Memory>; CLASSES],
+    bytes: usize,
+}
+
+struct Memory(NonNull<u8>);
+
+// SAFETY: memory that nobody else uses (invariant) may go to any thread.
+unsafe impl Send for Memory {}
+
+static KEPT: Mutex<Kept> = Mutex::new(Kept { classes: [const { Vec::new() }; CLASSES], bytes: 0 });
+
+/// A size of which blocks are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Class {
+    index: usize,
+    size: usize,
+}
+
+impl Class {
+    fn at(index: usize) -> Class {
+        let base = SMALLEST << (index / STEPS);
+        Class { index, size: base + (index % STEPS + 1) * base / STEPS }
+    }
+
+    /// The class of a request, if it has one.
+    fn of(request: Layout) -> Option<Class> {
+        let size = request.size();
+        if size <= SMALLEST || size > LARGEST || request.align() != ALIGN {
+            return None;
+        }
+        let octave = ((size - 1) / SMALLEST).ilog2();
+        let base = SMALLEST << octave;
+        Some(Class::at(octave as usize * STEPS + (size - base).div_ceil(base / STEPS) - 1))
+    }
+
+    fn layout(self) -> Layout {
+        Layout::from_size_align(self.size, ALIGN).expect("a class is far smaller than what can be asked for")
+    }
+}
+
+impl Kept {
+    fn take(&mut self, class: Class) -> Option<NonNull<u8>> {
+        let Memory(memory) = self.classes[class.index].pop()?;
+        self.bytes -= class.size;
+        Some(memory)
+    }
+
+    /// Keeps a block; what there is no room for any more comes back.
+    fn keep(&mut self, memory: NonNull<u8>, class: Class) -> Option<(NonNull<u8>, Class)> {
+        self.classes[class.index].push(Memory(memory));
+        self.bytes += class.size;
+        if self.bytes <= MOST_BYTES {
+            return None;
+        }
+        let most = (0..CLASSES).map(Class::at).max_by_key(|class| self.classes[class.index].len() * class.size)?;
+        Some((self.take(most)?, most))
+    }
+}
+
+/// Memory of a layout, which is not empty, and whether all of it is zero. Asked for `cleared`, it may be all the same that
+/// it is not.
+pub(super) fn take(layout: Layout, cleared: bool) -> Result<(NonNull<u8>, bool), Status> {
+    let class = Class::of(layout);
+    if let Some(memory) = class.and_then(|class| KEPT.lock().take(class)) {
+        return Ok((memory, false));
+    }
+    let layout = class.map_or(layout, Class::layout);
+    // SAFETY: every layout here has a head in it, so it is not empty.
+    let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
+    Ok((NonNull::new(memory).ok_or(Status::NoMemory)?, cleared))
+}
+
+/// Takes memory back.
+///
+/// # Safety
+/// It came from [`take`] with this layout, and nobody uses it any more.
+pub(super) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
+    let (memory, layout) = match Class::of(layout) {
+        None => (memory, layout),
+        Some(class) => {
+            let Some((surplus, class)) = KEPT.lock().keep(memory, class) else { return };
+            (surplus, class.layout())
+        }
+    };
+    // SAFETY: the caller says that it came from `take`, which allocated it with this layout; or it was listed (invariant).
+    unsafe { dealloc(memory.as_ptr(), layout) }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    fn class_of(size: usize) -> Option<Class> {
+        Class::of(Layout::from_size_align(size, 16).expect("a size"))
+    }
+
+    #[test]
+    fn a_class_has_room_for_what_is_asked_and_not_much_more() {
+        let mut last = Class { index: 0, size: 0 };
+        for size in (SMALLEST + 1..=LARGEST).step_by(100).chain([LARGEST]) {
+            let class = class_of(size).expect("it is within the bounds");
+            assert!(class.size >= size && class.size - size <= size / STEPS, "{size}: {class:?}");
+            assert!(class.index < CLASSES && class.size >= last.size && class.index >= last.index);
+            assert_eq!(class.index == last.index, class.size == last.size || last.size == 0, "{class:?}, {last:?}");
+            assert_eq!(class_of(class.size), Some(class), "a class is its own");
+            last = class;
+        }
+        assert_eq!(last.index, CLASSES - 1);
+        assert_eq!((class_of(SMALLEST), class_of(LARGEST + 1)), (None, None));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_is_said() {
+        let layout = Layout::from_size_align(LARGEST, 16).expect("a size");
+        let taken: Vec<_> = (0..20).map(|_| take(layout, false).expect("memory").0).collect();
+        for memory in taken {
+            // SAFETY: it was taken with this layout, and is used by nobody.
+            unsafe { give_back(memory, layout) };
+            assert!(KEPT.lock().bytes <= MOST_BYTES);
+        }
+    }
+}
