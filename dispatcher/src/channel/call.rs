@@ -18,7 +18,7 @@ use super::calls::{Caller, Left};
 use super::channel::{Channel, ChannelPair};
 use super::error::{CallError, Refused};
 use super::message::Message;
-use super::pair::Side;
+use super::pair::{Next, Side};
 use super::registration::Registered;
 use super::txid::Txid;
 use crate::runtime::blocked::{is_canceled, may_block, wait_blocked};
@@ -196,9 +196,10 @@ impl Channel {
         let mut handler = Some(handler);
         let mut accepted_as = None;
         probe::point(Point::Write);
+        let mut next = Next::Nothing;
         let begun = match self.check_handles(request.handles()) {
             Err(status) => Err((status, request)),
-            Ok(()) => self.pair.begin_call(self.side, request, |number, request| {
+            Ok(()) => self.pair.begin_call(self.side, request, &mut next, |number, request| {
                 let make = || {
                     let call = InFlight { pair: Arc::clone(&self.pair), side: self.side, number };
                     Callback::new(CallFn { call, handler: handler.take().expect("an accepted handler is made once") })
@@ -210,7 +211,7 @@ impl Channel {
             }),
         };
         match (begun, accepted_as) {
-            (Ok((_, next)), Some(id)) => {
+            (Ok(_), Some(id)) => {
                 if !deadline.is_infinite() {
                     inner.arm_timer(id, deadline);
                 }
@@ -234,17 +235,13 @@ impl Channel {
             return Err(CallError::unsent(status, request));
         }
         probe::point(Point::Write);
-        let begun = self.pair.begin_call(self.side, request, |number, request| {
+        let mut next = Next::Nothing;
+        let begun = self.pair.begin_call(self.side, request, &mut next, |number, request| {
             *request = std::mem::take(request).in_reply_to(Txid::new(self.id, number));
             Some(Caller::Task(waker))
         });
-        match begun {
-            Ok((number, next)) => {
-                next.carry_out();
-                Ok(number)
-            }
-            Err((status, request)) => Err(CallError::unsent(status, request)),
-        }
+        next.carry_out();
+        begun.map_err(|(status, request)| CallError::unsent(status, request))
     }
 
     /// The reply, or why there is none, which ends the call; else the waker is noted.

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-use super::pair::{Completion, Next, Side, WaitOp};
+use super::pair::{Completion, Next, Schedule, Side, WaitOp};
 use crate::status::Status;
 
 const CALL: u32 = 1 << 31;
@@ -44,6 +44,18 @@ impl<R: WaitOp> Caller<R> {
         match self {
             Caller::Callback(op) => Next::Complete(op, how),
             Caller::Task(waker) => Next::Wake(waker),
+        }
+    }
+
+    /// The reply is there.
+    fn ready(self, next: &mut Next<R>) {
+        match self {
+            Caller::Callback(op) => match op.ready(next) {
+                None => {}
+                Some((op, Schedule::Yes)) => *next = Next::Schedule(op),
+                Some((op, Schedule::No)) => *next = Next::Drop(op),
+            },
+            Caller::Task(waker) => *next = Next::Wake(waker),
         }
     }
 }
@@ -99,10 +111,13 @@ impl<M, R: WaitOp> Calls<M, R> {
     }
 
     /// Records a reply; one for which no call waits comes back.
-    pub(super) fn answer(&mut self, number: u32, reply: M) -> Result<Next<R>, M> {
+    pub(super) fn answer(&mut self, number: u32, reply: M, next: &mut Next<R>) -> Result<(), M> {
         match self.waiting.get_mut(&number) {
             Some(call @ Call::Waiting(_)) => match std::mem::replace(call, Call::Answered(reply)) {
-                Call::Waiting(caller) => Ok(caller.told(Completion::Ready)),
+                Call::Waiting(caller) => {
+                    caller.ready(next);
+                    Ok(())
+                }
                 Call::Answered(_) | Call::Closed => unreachable!("it was waiting a moment ago"),
             },
             Some(Call::Answered(_) | Call::Closed) | None => Err(reply),

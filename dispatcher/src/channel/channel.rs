@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use super::error::WriteError;
 use super::limits::Limits;
 use super::message::{Handle, Message};
-use super::pair::{Closed, Pair, ReadError, Reply, Side, Wanted};
+use super::pair::{Closed, Next, Pair, ReadError, Reply, Side, Wanted};
 use super::registration::Registered;
 use super::teardown;
 use crate::status::Status;
@@ -99,23 +99,20 @@ impl Channel {
                 None => self.write(message.in_reply_to(None)).map_err(|error| error.map(|it| it.in_reply_to(txid))),
             };
         }
-        match self.pair.write(self.side, message) {
-            Ok(next) => {
-                next.carry_out();
-                Ok(())
-            }
-            Err((status, message)) => Err(WriteError::new(status, message)),
-        }
+        let mut next = Next::Nothing;
+        let written = self.pair.write(self.side, message, &mut next);
+        next.carry_out();
+        written.map_err(|(status, message)| WriteError::new(status, message))
     }
 
     fn reply(&self, number: u32, mut message: Message) -> Result<(), WriteError> {
         let txid = message.txid();
         message = message.in_reply_to(None);
-        match self.pair.answer(self.side, number, message) {
-            Ok(Reply::Taken(next)) => {
-                next.carry_out();
-                Ok(())
-            }
+        let mut next = Next::Nothing;
+        let answered = self.pair.answer(self.side, number, message, &mut next);
+        next.carry_out();
+        match answered {
+            Ok(Reply::Taken) => Ok(()),
             Ok(Reply::Late(message)) => {
                 tracing::debug!(?txid, "a reply came too late and is dropped");
                 drop(message);
@@ -135,7 +132,8 @@ impl Channel {
     /// inside of this call.
     pub fn try_read(&self) -> Result<Message, ReadError> {
         probe::point(Point::Read);
-        let (read, room) = self.pair.try_read(self.side);
+        let mut room = Next::Nothing;
+        let read = self.pair.try_read(self.side, &mut room);
         room.carry_out();
         read
     }
@@ -172,7 +170,8 @@ impl Channel {
 
     /// For the future: the oldest message, or the waker is noted. `awaiting` is the future's own mark.
     pub(crate) fn poll_next(&self, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<Message, Status>> {
-        let (polled, room) = self.pair.poll_read(self.side, awaiting, waker);
+        let mut room = Next::Nothing;
+        let polled = self.pair.poll_read(self.side, awaiting, waker, &mut room);
         room.carry_out();
         polled
     }

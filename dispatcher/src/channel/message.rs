@@ -39,14 +39,17 @@ const LEAST_ROOM: usize = 256;
 #[derive(Default)]
 pub struct Message {
     buffer: Option<Buffer>,
-    handles: Vec<Handle>,
+    /// `None` if there never were any. Most messages have none, and each is moved a few times on its way.
+    handles: Option<Box<Handles>>,
     txid: Option<Txid>,
 }
+
+struct Handles(Vec<Handle>);
 
 impl Message {
     /// The empty message.
     pub const fn new() -> Self {
-        Message { buffer: None, handles: Vec::new(), txid: None }
+        Message { buffer: None, handles: None, txid: None }
     }
 
     /// A message of `len` zeroes in an arena of its own.
@@ -71,12 +74,13 @@ impl Message {
 
     /// A message of these parts.
     pub fn from_parts(buffer: Option<Buffer>, handles: Vec<Handle>) -> Self {
+        let handles = if handles.is_empty() { None } else { Some(Box::new(Handles(handles))) };
         Message { buffer, handles, txid: None }
     }
 
     /// The parts.
     pub fn into_parts(mut self) -> (Option<Buffer>, Vec<Handle>) {
-        (self.buffer.take(), std::mem::take(&mut self.handles))
+        (self.buffer.take(), self.take_handles())
     }
 
     /// The bytes.
@@ -96,7 +100,7 @@ impl Message {
 
     /// Whether there are neither bytes nor handles.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.handles.is_empty()
+        self.len() == 0 && self.handles().is_empty()
     }
 
     /// Keeps the first `len` bytes. A larger `len` changes nothing.
@@ -146,17 +150,17 @@ impl Message {
 
     /// The handles.
     pub fn handles(&self) -> &[Handle] {
-        &self.handles
+        self.handles.as_ref().map_or(&[], |handles| &handles.0)
     }
 
     /// Takes the handles out.
     pub fn take_handles(&mut self) -> Vec<Handle> {
-        std::mem::take(&mut self.handles)
+        self.handles.take().map_or_else(Vec::new, |handles| handles.0)
     }
 
     /// Adds a handle: a [`Channel`], an [`OwnedFd`], or any value by [`Handle::value`].
     pub fn push(&mut self, handle: impl Into<Handle>) {
-        self.handles.push(handle.into());
+        self.handles.get_or_insert_with(|| Box::new(Handles(Vec::new()))).0.push(handle.into());
     }
 
     /// [`push`](Message::push) as a builder.
@@ -174,13 +178,13 @@ impl Queued for Message {
 
 impl From<Buffer> for Message {
     fn from(buffer: Buffer) -> Self {
-        Message { buffer: Some(buffer), handles: Vec::new(), txid: None }
+        Message { buffer: Some(buffer), handles: None, txid: None }
     }
 }
 
 impl Drop for Message {
     fn drop(&mut self) {
-        if !self.handles.is_empty() {
+        if self.handles.is_some() {
             teardown::destroy(self.take_handles());
         }
     }
@@ -190,7 +194,7 @@ impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")
             .field("len", &self.len())
-            .field("handles", &self.handles)
+            .field("handles", &self.handles())
             .field("txid", &self.txid)
             .finish()
     }

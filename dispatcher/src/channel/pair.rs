@@ -4,21 +4,26 @@
 //! run it without a dispatcher. What an end waits for is in `slot`, the calls that wait for replies are in `calls`.
 //!
 //! # Rules
-//! - The lock is held for a few instructions. A registration is *accepted* and *taken back* by its dispatcher under it
-//!   (lock order: channel, then dispatcher); it is *completed* after the lock was released, because that may run the
-//!   handler. Each transition returns what its caller does then, as [`Next`].
-//! - Between the release and the completion anything may happen to the registration. That is harmless, because its
-//!   dispatcher decides by the operation's own id who ends it, once.
+//! - The lock is held for a few instructions. A registration is *accepted*, *made ready* and *taken back* by its
+//!   dispatcher under it (lock order: channel, then dispatcher). Handlers run after it was released: each transition
+//!   returns what its caller does then, as [`Next`].
+//! - One lock for a message and for the decision about its handler: a handler that is going to run on this thread has
+//!   *begun* when the lock is released, and its end is free; one that runs later begins by a lock of its own.
+//! - The end of a registration that is no message (a close) is *completed* after the lock was released. Anything may
+//!   happen to the registration before. That is harmless, because its dispatcher decides by the operation's own id who
+//!   ends it, once.
 //! - A request is queued and its call begins to wait under the same lock, so no reply can come too early.
+//! - Whoever finds nothing to read finds that without the lock, by `news`.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::task::{Poll, Waker};
 
 use super::calls::{Caller, Calls, Left};
 use super::limits::Limits;
 use super::slot::{Seat, Slot};
 use crate::status::Status;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, guard_waker};
 
 /// There was nothing to read.
@@ -59,13 +64,35 @@ pub(crate) trait WaitOp: Clone {
     /// The handler, as it comes back from a cancel.
     type Handler;
 
-    /// What was waited for has come about. It may run the handler before it returns; nothing happens if the operation
-    /// has ended or has been completed before, except that `Canceled` replaces what is not yet told.
+    /// A handler that has begun and is still to be called.
+    type Begun;
+
+    /// A message, room for one, or the reply is there. Called under the lock of the pair: it runs nothing, and takes no
+    /// lock but that of its dispatcher. `None`: the handler has begun, and is what is done next. Otherwise its dispatcher
+    /// calls it later, or the operation has ended.
+    fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)>;
+
+    /// Calls a handler that has begun. No lock is held.
+    fn run(begun: Self::Begun);
+
+    /// Schedules the dispatcher. No lock is held.
+    fn schedule(self);
+
+    /// What was waited for has come about, or will not. It may run the handler before it returns; nothing happens if the
+    /// operation has ended or has been completed before, except that `Canceled` replaces what is not yet told.
     fn complete(&self, how: Completion);
 
     /// Ends the operation and gives its handler back; `None` when the handler has begun or the operation has ended.
     /// Runs no user code.
     fn take_back(&self) -> Option<Self::Handler>;
+}
+
+/// Whether a dispatcher has to be scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a dispatcher that is not scheduled makes no turn"]
+pub(crate) enum Schedule {
+    Yes,
+    No,
 }
 
 /// How a registration is completed.
@@ -79,26 +106,49 @@ pub(crate) enum Completion {
     Canceled,
 }
 
-/// What is done once the lock is released.
-#[derive(Debug)]
+/// What is done once the lock is released. Who locks hands in a place for it, because most often there is nothing, and a
+/// handler that has begun is some words to be moved.
 #[must_use = "who is not told waits for ever"]
-pub(crate) enum Next<R> {
+pub(crate) enum Next<R: WaitOp> {
     /// Nothing.
     Nothing,
+    /// A handler that has begun is called.
+    Run(R::Begun),
+    /// A dispatcher is scheduled for a registration.
+    Schedule(R),
     /// A registration is completed.
     Complete(R, Completion),
+    /// A registration that is not needed any more is dropped.
+    Drop(R),
     /// A future is woken.
     Wake(Waker),
 }
 
 impl<R: WaitOp> Next<R> {
     /// Does it. The caller holds no lock.
+    #[inline]
     pub(crate) fn carry_out(self) {
         match self {
             Next::Nothing => {}
+            Next::Run(begun) => R::run(begun),
+            Next::Schedule(op) => op.schedule(),
             Next::Complete(op, how) => op.complete(how),
+            Next::Drop(op) => drop(op),
             Next::Wake(waker) => guard_waker(|| waker.wake()),
         }
+    }
+}
+
+impl<R: WaitOp> fmt::Debug for Next<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Next::Nothing => "Nothing",
+            Next::Run(_) => "Run",
+            Next::Schedule(_) => "Schedule",
+            Next::Complete(..) => "Complete",
+            Next::Drop(_) => "Drop",
+            Next::Wake(_) => "Wake",
+        })
     }
 }
 
@@ -138,6 +188,8 @@ struct End<M, R> {
     /// How many bytes the one who waits for room wants to write.
     wanted_bytes: usize,
     calls: Calls<M, R>,
+    /// How many handlers have begun; wraps.
+    begun: u32,
 }
 
 #[derive(Debug)]
@@ -150,13 +202,15 @@ struct State<M, R> {
 #[derive(Debug)]
 pub(crate) struct Pair<M, R> {
     state: Mutex<State<M, R>>,
-    /// How many handlers of each end are running; more than one only on an unsynchronized dispatcher.
-    running: [AtomicU32; 2],
+    /// How many handlers of each end have returned; wraps.
+    ended: [AtomicU32; 2],
+    /// Whether each end may find something to read, if only that its peer has closed. Written under the lock.
+    news: [AtomicBool; 2],
 }
 
 /// What an end leaves behind.
 #[derive(Debug)]
-pub(crate) struct Closed<M, R> {
+pub(crate) struct Closed<M, R: WaitOp> {
     /// What it has not read.
     pub(crate) unread: VecDeque<M>,
     /// Its own registrations are told `Canceled`, then those of the peer `PeerClosed`.
@@ -165,9 +219,9 @@ pub(crate) struct Closed<M, R> {
 
 /// What became of a reply.
 #[derive(Debug)]
-pub(crate) enum Reply<M, R> {
+pub(crate) enum Reply<M> {
     /// Its caller is told.
-    Taken(Next<R>),
+    Taken,
     /// Nobody waits for it any more.
     Late(M),
 }
@@ -182,16 +236,42 @@ pub(crate) struct QueueLength {
 impl<M: Queued, R: WaitOp> Pair<M, R> {
     pub(crate) fn new(limits: Limits) -> Self {
         let state = State { ends: [End::new(Side::A), End::new(Side::B)], limits };
-        Pair { state: Mutex::new(state), running: [AtomicU32::new(0), AtomicU32::new(0)] }
+        Pair {
+            state: Mutex::new(state),
+            ended: [AtomicU32::new(0), AtomicU32::new(0)],
+            news: [AtomicBool::new(false), AtomicBool::new(false)],
+        }
+    }
+
+    /// Notes that an end has something to read, or may have nothing.
+    #[inline]
+    fn note_news(&self, state: &State<M, R>, side: Side) {
+        let is_there = !state.ends[side as usize].queue.is_empty() || !state.ends[side.other() as usize].is_open;
+        // ORDERING: Relaxed; whoever was told of a message was told after this, and finds the message itself by the lock.
+        self.news[side as usize].store(is_there, Ordering::Relaxed);
     }
 
     /// Queues a message for the other end.
-    pub(crate) fn write(&self, from: Side, message: M) -> Result<Next<R>, (Status, M)> {
+    #[inline]
+    pub(crate) fn write(&self, from: Side, message: M, next: &mut Next<R>) -> Result<(), (Status, M)> {
         let mut state = self.state.lock();
         match state.refuses(from, message.byte_len()) {
             Some(status) => Err((status, message)),
-            None => Ok(state.push(from, message)),
+            None => {
+                self.push(&mut state, from, message, next);
+                Ok(())
+            }
         }
+    }
+
+    #[inline]
+    fn push(&self, state: &mut State<M, R>, from: Side, message: M, next: &mut Next<R>) {
+        let reader = &mut state.ends[from.other() as usize];
+        reader.bytes += message.byte_len();
+        reader.queue.push_back(message);
+        // ORDERING: Relaxed; see `note_news`.
+        self.news[from.other() as usize].store(true, Ordering::Relaxed);
+        reader.is_ready(Wanted::Message, next);
     }
 
     /// Queues the request of a call. `accept` marks it with the call's number and gives who waits for the reply; `None`
@@ -200,8 +280,9 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         &self,
         from: Side,
         mut message: M,
+        next: &mut Next<R>,
         accept: impl FnOnce(u32, &mut M) -> Option<Caller<R>>,
-    ) -> Result<(u32, Next<R>), (Status, M)> {
+    ) -> Result<u32, (Status, M)> {
         let mut state = self.state.lock();
         if let Some(status) = state.refuses(from, message.byte_len()) {
             return Err((status, message));
@@ -210,18 +291,25 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         let number = calls.fresh_number();
         let Some(caller) = accept(number, &mut message) else { return Err((Status::Unavailable, message)) };
         calls.insert(number, caller);
-        Ok((number, state.push(from, message)))
+        self.push(&mut state, from, message, next);
+        Ok(number)
     }
 
     /// Hands a reply to the call of this number, past the queue.
-    pub(crate) fn answer(&self, from: Side, number: u32, reply: M) -> Result<Reply<M, R>, (Status, M)> {
+    pub(crate) fn answer(
+        &self,
+        from: Side,
+        number: u32,
+        reply: M,
+        next: &mut Next<R>,
+    ) -> Result<Reply<M>, (Status, M)> {
         let mut state = self.state.lock();
         let caller = &mut state.ends[from.other() as usize];
         if !caller.is_open {
             return Err((Status::PeerClosed, reply));
         }
-        Ok(match caller.calls.answer(number, reply) {
-            Ok(next) => Reply::Taken(next),
+        Ok(match caller.calls.answer(number, reply, next) {
+            Ok(()) => Reply::Taken,
             Err(reply) => Reply::Late(reply),
         })
     }
@@ -241,8 +329,28 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     }
 
     /// Takes the oldest message. Somebody may wait for the room that it leaves.
-    pub(crate) fn try_read(&self, side: Side) -> (Result<M, ReadError>, Next<R>) {
-        self.state.lock().pop(side)
+    #[inline]
+    pub(crate) fn try_read(&self, side: Side, next: &mut Next<R>) -> Result<M, ReadError> {
+        // ORDERING: Relaxed; see `note_news`.
+        if !self.news[side as usize].load(Ordering::Relaxed) {
+            return Err(ReadError::ShouldWait);
+        }
+        let mut state = self.state.lock();
+        self.pop(&mut state, side, next)
+    }
+
+    #[inline]
+    fn pop(&self, state: &mut State<M, R>, side: Side, next: &mut Next<R>) -> Result<M, ReadError> {
+        let peer_is_open = state.ends[side.other() as usize].is_open;
+        let end = &mut state.ends[side as usize];
+        let Some(message) = end.queue.pop_front() else {
+            return Err(if peer_is_open { ReadError::ShouldWait } else { ReadError::PeerClosed });
+        };
+        end.bytes -= message.byte_len();
+        end.shrink_when_empty();
+        state.room_was_made(side.other(), next);
+        self.note_news(state, side);
+        Ok(message)
     }
 
     /// Registers a wait for the next message. `accept` has it accepted by a dispatcher, ready at once or not, under this
@@ -279,17 +387,18 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
 
     /// The handler of a registration begins: the end is free for the next one. What is left of the registration is
     /// dropped by the caller.
+    #[inline]
     pub(crate) fn handler_begins(&self, side: Side, wanted: Wanted, generation: u64) -> Option<R> {
-        // ORDERING: Relaxed; a count that is looked at by whoever owns the end, whose ownership came to it some other way.
-        self.running[side as usize].fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
-        state.ends[side as usize].slot(wanted).handler_begins(generation)
+        let end = &mut state.ends[side as usize];
+        end.begun = end.begun.wrapping_add(1);
+        end.slot(wanted).handler_begins(generation)
     }
 
     /// The handler has returned.
     pub(crate) fn handler_ends(&self, side: Side) {
-        // ORDERING: as in `handler_begins`.
-        self.running[side as usize].fetch_sub(1, Ordering::Relaxed);
+        // ORDERING: Relaxed; a count that is looked at by whoever owns the end, whose ownership came to it some other way.
+        self.ended[side as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes a registration back. `None`: there is none, or its handler begins at this moment; in either case the end is
@@ -305,13 +414,11 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
 
     /// Whether the end can be sent: nothing is registered, no call waits, and no handler is running.
     pub(crate) fn is_idle(&self, side: Side) -> bool {
-        // ORDERING: as in `handler_begins`.
-        let no_handler = self.running[side as usize].load(Ordering::Relaxed) == 0;
-        no_handler && {
-            let state = self.state.lock();
-            let end = &state.ends[side as usize];
-            end.reading.is_idle() && end.writing.is_idle() && end.calls.is_empty()
-        }
+        let state = self.state.lock();
+        let end = &state.ends[side as usize];
+        // ORDERING: as in `handler_ends`.
+        let no_handler = self.ended[side as usize].load(Ordering::Relaxed) == end.begun;
+        no_handler && end.reading.is_idle() && end.writing.is_idle() && end.calls.is_empty()
     }
 
     /// Closes an end. The caller destroys what was not read, then tells who waits.
@@ -327,10 +434,11 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         end.calls.close(Completion::Canceled, &mut to_tell);
         let peer = &mut state.ends[side.other() as usize];
         if peer.queue.is_empty() {
-            note(&mut to_tell, peer.reading.notify(Completion::PeerClosed));
+            note(&mut to_tell, peer.reading.peer_closes());
         }
-        note(&mut to_tell, peer.writing.notify(Completion::PeerClosed));
+        note(&mut to_tell, peer.writing.peer_closes());
         peer.calls.close(Completion::PeerClosed, &mut to_tell);
+        self.note_news(&state, side.other());
         Closed { unread, to_tell }
     }
 
@@ -344,13 +452,14 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         side: Side,
         awaiting: &mut Option<u64>,
         waker: &Waker,
-    ) -> (Poll<Result<M, Status>>, Next<R>) {
+        next: &mut Next<R>,
+    ) -> Poll<Result<M, Status>> {
         let mut state = self.state.lock();
         let seat = state.ends[side as usize].reading.seat(*awaiting);
         if seat == Seat::Taken {
-            return (Poll::Ready(Err(Status::BadState)), Next::Nothing);
+            return Poll::Ready(Err(Status::BadState));
         }
-        let (read, next) = state.pop(side);
+        let read = self.pop(&mut state, side, next);
         let slot = &mut state.ends[side as usize].reading;
         let (polled, replaced) = match read {
             Err(ReadError::ShouldWait) => (Poll::Pending, slot.sit(awaiting, waker)),
@@ -363,7 +472,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         drop(state);
         // A waker is user code.
         drop(replaced);
-        (polled, next)
+        polled
     }
 
     /// Like [`poll_read`](Pair::poll_read), for room for a message of `bytes`.
@@ -416,7 +525,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     }
 }
 
-fn note<R>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
+fn note<R: WaitOp>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
     if !matches!(next, Next::Nothing) {
         to_tell.push(next);
     }
@@ -424,6 +533,7 @@ fn note<R>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
 
 impl<M: Queued, R: WaitOp> State<M, R> {
     /// Why a message of `bytes` from this end is not queued.
+    #[inline]
     fn refuses(&self, from: Side, bytes: usize) -> Option<Status> {
         let reader = &self.ends[from.other() as usize];
         if !reader.is_open {
@@ -433,35 +543,15 @@ impl<M: Queued, R: WaitOp> State<M, R> {
         (!allowed).then_some(Status::ShouldWait)
     }
 
-    fn push(&mut self, from: Side, message: M) -> Next<R> {
-        let reader = &mut self.ends[from.other() as usize];
-        reader.bytes += message.byte_len();
-        reader.queue.push_back(message);
-        reader.reading.notify(Completion::Ready)
-    }
-
-    fn pop(&mut self, side: Side) -> (Result<M, ReadError>, Next<R>) {
-        let peer_is_open = self.ends[side.other() as usize].is_open;
-        let end = &mut self.ends[side as usize];
-        match end.queue.pop_front() {
-            Some(message) => {
-                end.bytes -= message.byte_len();
-                end.shrink_when_empty();
-                (Ok(message), self.room_was_made(side.other()))
-            }
-            None if peer_is_open => (Err(ReadError::ShouldWait), Next::Nothing),
-            None => (Err(ReadError::PeerClosed), Next::Nothing),
-        }
-    }
-
     /// The queue that `writer` writes to is shorter: who waits for room is told if it is enough.
-    fn room_was_made(&mut self, writer: Side) -> Next<R> {
+    #[inline]
+    fn room_was_made(&mut self, writer: Side, next: &mut Next<R>) {
         if self.ends[writer as usize].writing.is_idle()
             || self.refuses(writer, self.ends[writer as usize].wanted_bytes).is_some()
         {
-            return Next::Nothing;
+            return;
         }
-        self.ends[writer as usize].writing.notify(Completion::Ready)
+        self.ends[writer as usize].is_ready(Wanted::Room, next);
     }
 }
 
@@ -475,9 +565,18 @@ impl<M, R: WaitOp> End<M, R> {
             writing: Slot::new(),
             wanted_bytes: 0,
             calls: Calls::new(side),
+            begun: 0,
         }
     }
 
+    /// What is wanted is there for whoever waits for it.
+    #[inline]
+    fn is_ready(&mut self, wanted: Wanted, next: &mut Next<R>) {
+        let has_begun = self.slot(wanted).ready(next);
+        self.begun = self.begun.wrapping_add(u32::from(has_begun));
+    }
+
+    #[inline]
     fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
         match wanted {
             Wanted::Message => &mut self.reading,
@@ -486,6 +585,7 @@ impl<M, R: WaitOp> End<M, R> {
     }
 
     /// Gives the memory of a burst back.
+    #[inline]
     fn shrink_when_empty(&mut self) {
         const KEPT: usize = 1024;
         if self.queue.is_empty() && self.queue.capacity() > KEPT {

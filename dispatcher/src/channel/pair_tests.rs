@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::calls::{Caller, Left};
 use super::limits::Limits;
-use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Reply, Side, WaitOp, Wanted};
+use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Reply, Schedule, Side, WaitOp, Wanted};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex};
 
@@ -24,15 +24,37 @@ impl Queued for Letter {
     }
 }
 
-/// A registration that notes how it was completed, at most once.
+/// A registration that notes how it was completed, at most once, and whether its handler ran at once.
 #[derive(Debug, Clone, Default)]
-struct Op(Arc<Mutex<Option<Completion>>>);
+struct Op {
+    told: Arc<Mutex<Option<Completion>>>,
+    runs_at_once: bool,
+    ran: Arc<Mutex<bool>>,
+}
 
 impl WaitOp for Op {
     type Handler = ();
+    type Begun = Op;
+
+    fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)> {
+        self.complete(Completion::Ready);
+        if !self.runs_at_once {
+            return Some((self, Schedule::Yes));
+        }
+        *next = Next::Run(self);
+        None
+    }
+
+    fn run(begun: Op) {
+        assert!(!std::mem::replace(&mut *begun.ran.lock(), true), "it runs once");
+    }
+
+    fn schedule(self) {
+        assert_eq!(self.told(), Some(Completion::Ready));
+    }
 
     fn complete(&self, how: Completion) {
-        let before = self.0.lock().replace(how);
+        let before = self.told.lock().replace(how);
         assert!(before.is_none() || how == Completion::Canceled, "told {before:?}, then {how:?}");
     }
 
@@ -42,8 +64,16 @@ impl WaitOp for Op {
 }
 
 impl Op {
+    fn new(runs_at_once: bool) -> Self {
+        Op { runs_at_once, ..Op::default() }
+    }
+
     fn told(&self) -> Option<Completion> {
-        *self.0.lock()
+        *self.told.lock()
+    }
+
+    fn has_run(&self) -> bool {
+        *self.ran.lock()
     }
 }
 
@@ -67,9 +97,10 @@ impl End {
 enum Step {
     Write(usize),
     Read,
-    WaitForMessage,
-    WaitForRoom(usize),
-    /// The handler of what is registered begins, if it was told.
+    /// The handler runs at once, or later.
+    WaitForMessage(bool),
+    WaitForRoom(usize, bool),
+    /// The handler of what is registered begins, if it was told and has not run.
     Begin(bool),
     Cancel(bool),
     Call(usize),
@@ -84,8 +115,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0usize..6).prop_map(Step::Write),
         4 => Just(Step::Read),
-        2 => Just(Step::WaitForMessage),
-        2 => (0usize..12).prop_map(Step::WaitForRoom),
+        2 => any::<bool>().prop_map(Step::WaitForMessage),
+        2 => (0usize..12, any::<bool>()).prop_map(|(len, at_once)| Step::WaitForRoom(len, at_once)),
         2 => any::<bool>().prop_map(Step::Begin),
         1 => any::<bool>().prop_map(Step::Cancel),
         3 => (0usize..4).prop_map(Step::Call),
@@ -133,27 +164,25 @@ impl World {
         if self.ends[own].closed {
             return;
         }
+        let mut next = Next::Nothing;
         match *step {
             Step::Write(len) => {
                 let letter = self.letter(len);
-                match (self.pair.write(side, letter.clone()), self.refuses(side, len)) {
-                    (Ok(next), None) => {
-                        next.carry_out();
-                        self.ends[peer].queue.push_back(letter);
-                    }
+                let written = self.pair.write(side, letter.clone(), &mut next);
+                match (written, self.refuses(side, len)) {
+                    (Ok(()), None) => self.ends[peer].queue.push_back(letter),
                     (Err(refused), Some(status)) => assert_eq!(refused, (status, letter)),
                     (written, expected) => panic!("{written:?}, expected {expected:?}"),
                 }
             }
             Step::Read => {
-                let (read, room) = self.pair.try_read(side);
-                room.carry_out();
+                let read = self.pair.try_read(side, &mut next);
                 let nothing = if self.ends[peer].closed { ReadError::PeerClosed } else { ReadError::ShouldWait };
                 assert_eq!(read, self.ends[own].queue.pop_front().ok_or(nothing));
                 self.open[own].extend(read.ok().and_then(|letter| letter.call));
             }
-            Step::WaitForMessage => {
-                let op = Op::default();
+            Step::WaitForMessage(at_once) => {
+                let op = Op::new(at_once);
                 let nothing_comes = self.ends[peer].closed && self.ends[own].queue.is_empty();
                 let mut number = 0;
                 let registered = self.pair.register(side, |is_ready, generation| {
@@ -171,8 +200,8 @@ impl World {
                     self.ends[own].reading = Some((op, number));
                 }
             }
-            Step::WaitForRoom(len) => {
-                let op = Op::default();
+            Step::WaitForRoom(len, at_once) => {
+                let op = Op::new(at_once);
                 let mut number = 0;
                 let registered = self.pair.register_room(side, len, |is_ready, generation| {
                     number = generation;
@@ -208,14 +237,13 @@ impl World {
                 assert_eq!(self.pair.cancel(side, wanted).is_some(), was);
             }
             Step::Call(len) => {
-                let (mut letter, op) = (self.letter(len), Op::default());
-                let begun = self.pair.begin_call(side, letter.clone(), |number, letter| {
+                let (mut letter, op) = (self.letter(len), Op::new(len % 2 == 0));
+                let begun = self.pair.begin_call(side, letter.clone(), &mut next, |number, letter| {
                     letter.call = Some(number);
                     Some(Caller::Callback(op.clone()))
                 });
                 match (begun, self.refuses(side, len)) {
-                    (Ok((number, next)), None) => {
-                        next.carry_out();
+                    (Ok(number), None) => {
                         assert!(self.ends.iter().flat_map(|end| &end.calls).all(|(other, _)| *other != number));
                         letter.call = Some(number);
                         self.ends[peer].queue.push_back(letter);
@@ -234,11 +262,8 @@ impl World {
                 let letter = self.letter(0);
                 let call = self.ends[peer].calls.iter().find(|(it, _)| *it == number);
                 let waits = call.is_some_and(|(_, op)| op.told().is_none());
-                match self.pair.answer(side, number, letter.clone()) {
-                    Ok(Reply::Taken(next)) => {
-                        assert!(waits, "nobody waited");
-                        next.carry_out();
-                    }
+                match self.pair.answer(side, number, letter.clone(), &mut next) {
+                    Ok(Reply::Taken) => assert!(waits, "nobody waited"),
                     Ok(Reply::Late(back)) => assert!(!waits && back == letter),
                     Err((status, back)) => {
                         assert_eq!((status, back), (Status::PeerClosed, letter));
@@ -268,6 +293,22 @@ impl World {
                 }
                 assert!(end.calls.iter().all(|(_, op)| answered(op) || op.told().is_some()));
                 (end.reading, end.writing) = (None, None);
+            }
+        }
+        next.carry_out();
+    }
+
+    /// Handlers that ran at once have returned, and left their ends free before they ran.
+    fn note_returns(&mut self) {
+        for side in [Side::A, Side::B] {
+            let end = &mut self.ends[side as usize];
+            if end.reading.take_if(|(op, _)| op.has_run()).is_some() {
+                assert!(!self.pair.is_idle(side), "its handler is not counted");
+                self.pair.handler_ends(side);
+            }
+            if end.writing.take_if(|(op, ..)| op.has_run()).is_some() {
+                assert!(!self.pair.is_idle(side), "its handler is not counted");
+                self.pair.handler_ends(side);
             }
         }
     }
@@ -303,6 +344,7 @@ proptest! {
         let mut world = World::new();
         for (near, step) in &steps {
             world.run(if *near { Side::A } else { Side::B }, step);
+            world.note_returns();
             world.check();
         }
     }

@@ -8,10 +8,10 @@ use std::fmt;
 use std::panic::Location;
 
 use super::channel::{Channel, ChannelPair};
-use super::pair::{Completion, Side, WaitOp, Wanted};
+use super::pair::{Completion, Next, Schedule, Side, WaitOp, Wanted};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
-use crate::runtime::dispatcher::DispatcherInner;
+use crate::runtime::dispatcher::{Claimed, DispatcherInner};
 use crate::runtime::inline::Origin;
 use crate::status::Status;
 use crate::sync::Arc;
@@ -25,15 +25,41 @@ pub(crate) struct Registered {
     pub(super) id: OpId,
 }
 
+/// What is told to a handler of which the pair knows already that it has begun.
+const HAS_BEGUN: Outcome = Outcome::Done(1);
+/// What is told to one that begins later.
+const IS_READY: Outcome = Outcome::Done(0);
+
+/// While this thread unwinds, nobody else's code is run on it.
+fn origin() -> Origin {
+    if std::thread::panicking() { Origin::Queued } else { Origin::Message }
+}
+
 impl WaitOp for Registered {
     type Handler = Callback;
+    type Begun = Claimed;
+
+    #[inline]
+    fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)> {
+        let id = self.id;
+        let (dispatcher, schedule) =
+            self.dispatcher.claim(id, IS_READY, origin(), |claimed| *next = Next::Run(claimed))?;
+        let schedule = if schedule { Schedule::Yes } else { Schedule::No };
+        Some((Registered { dispatcher, id }, schedule))
+    }
+
+    fn run(begun: Claimed) {
+        begun.run(HAS_BEGUN);
+    }
+
+    fn schedule(self) {
+        self.dispatcher.schedule();
+    }
 
     fn complete(&self, how: Completion) {
-        // While this thread unwinds, nobody else's code is run on it.
-        let origin = if std::thread::panicking() { Origin::Queued } else { Origin::Message };
         match how {
-            Completion::Ready => self.dispatcher.complete(self.id, Outcome::Done(0), origin),
-            Completion::PeerClosed => self.dispatcher.complete(self.id, Outcome::Failed(Status::PeerClosed), origin),
+            Completion::Ready => self.dispatcher.complete(self.id, IS_READY, origin()),
+            Completion::PeerClosed => self.dispatcher.complete(self.id, Outcome::Failed(Status::PeerClosed), origin()),
             Completion::Canceled => self.dispatcher.cancel_with_notice(self.id),
         }
     }
@@ -94,7 +120,9 @@ impl Drop for Running {
 impl<F: FnOnce(Result<(), Status>) + Send + 'static> Invoke for WaitFn<F> {
     fn invoke(self, outcome: Outcome) {
         let WaitFn { pair, place, handler } = self;
-        drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
+        if outcome != HAS_BEGUN {
+            drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
+        }
         let _running = Running { pair, side: place.side() };
         probe::point(Point::Begin);
         handler(outcome.into_result().map(drop));

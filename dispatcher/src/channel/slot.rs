@@ -11,12 +11,12 @@
 //!
 //!   Idle ──a future waits──▶ Awaited ──it comes about, the future is dropped──▶ Idle
 //! ```
-//! A registration carries its number, its *generation*. A handler that begins clears the registration of its own number
-//! only. An end has two slots: one for the next message, one for room in the queue that it writes to.
+//! A handler that begins on the thread that brought what it waits for leaves `Notified` out. A registration carries its
+//! number, its *generation*. A handler that begins later clears the registration of its own number only. An end has two slots: one for the next message, one for room in the queue that it writes to.
 
 use std::task::Waker;
 
-use super::pair::{Completion, Next, WaitOp};
+use super::pair::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 
 #[derive(Debug)]
@@ -89,16 +89,6 @@ impl<R> Slot<R> {
         if self.generation == generation { self.unregister() } else { None }
     }
 
-    /// The end closes.
-    pub(super) fn close(&mut self) -> Next<R> {
-        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
-            Waiting::Idle => Next::Nothing,
-            Waiting::Armed(op) | Waiting::Notified(op) => Next::Complete(op, Completion::Canceled),
-            // Its future was leaked; it finds the end closed.
-            Waiting::Awaited(waker) => Next::Wake(waker),
-        }
-    }
-
     /// Who is on the seat, for the future of this mark.
     pub(super) fn seat(&self, awaiting: Option<u64>) -> Seat {
         match &self.waiting {
@@ -139,17 +129,47 @@ impl<R> Slot<R> {
 }
 
 impl<R: WaitOp> Slot<R> {
-    /// Tells whoever waits; a registered callback is told once.
-    pub(super) fn notify(&mut self, how: Completion) -> Next<R> {
+    /// The end closes.
+    pub(super) fn close(&mut self) -> Next<R> {
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Idle => Next::Nothing,
+            Waiting::Armed(op) | Waiting::Notified(op) => Next::Complete(op, Completion::Canceled),
+            // Its future was leaked; it finds the end closed.
+            Waiting::Awaited(waker) => Next::Wake(waker),
+        }
+    }
+
+    /// What is waited for is there: whoever waits is told, a registered callback once. Whether its handler has begun.
+    #[inline]
+    pub(super) fn ready(&mut self, next: &mut Next<R>) -> bool {
+        match std::mem::replace(&mut self.waiting, Waiting::Idle) {
+            Waiting::Idle => {}
+            Waiting::Awaited(waker) => *next = Next::Wake(waker),
+            Waiting::Armed(op) => match op.ready(next) {
+                None => return true,
+                Some((op, schedule)) => {
+                    if schedule == Schedule::Yes {
+                        *next = Next::Schedule(op.clone());
+                    }
+                    self.waiting = Waiting::Notified(op);
+                }
+            },
+            notified @ Waiting::Notified(_) => self.waiting = notified,
+        }
+        false
+    }
+
+    /// The peer closes: whoever waits is told, a registered callback once.
+    pub(super) fn peer_closes(&mut self) -> Next<R> {
         match std::mem::replace(&mut self.waiting, Waiting::Idle) {
             Waiting::Idle => Next::Nothing,
             Waiting::Awaited(waker) => Next::Wake(waker),
             Waiting::Armed(op) => {
                 self.waiting = Waiting::Notified(op.clone());
-                Next::Complete(op, how)
+                Next::Complete(op, Completion::PeerClosed)
             }
-            Waiting::Notified(op) => {
-                self.waiting = Waiting::Notified(op);
+            notified @ Waiting::Notified(_) => {
+                self.waiting = notified;
                 Next::Nothing
             }
         }

@@ -1,6 +1,7 @@
 //! Transaction ids: what ties a reply to its call.
 
 use std::fmt;
+use std::num::NonZero;
 
 use super::calls;
 use super::pair::Side;
@@ -13,23 +14,27 @@ use super::pair::Side;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Txid {
     channel: u64,
-    number: u32,
+    /// Never 0, so that a message without one is no larger.
+    number: NonZero<u32>,
 }
 
 impl Txid {
+    /// `number` is one of a call, with its highest bit set.
     pub(super) fn new(channel: u64, number: u32) -> Self {
-        Txid { channel, number }
+        const HIGHEST: NonZero<u32> = NonZero::new(1 << 31).expect("a bit is set");
+        Txid { channel, number: HIGHEST | number }
     }
 
     /// The number of the call if the end `side` of `channel` made it.
     pub(super) fn call_of(self, channel: u64, side: Side) -> Option<u32> {
-        (self.channel == channel && calls::is_of(self.number, side)).then_some(self.number)
+        let number = self.as_raw();
+        (self.channel == channel && calls::is_of(number, side)).then_some(number)
     }
 
     /// The number by which the calls of one channel differ, with its highest bit set as in Fuchsia. It is used again
     /// when the call is over and about a billion others have been made.
     pub fn as_raw(self) -> u32 {
-        self.number
+        self.number.get()
     }
 }
 

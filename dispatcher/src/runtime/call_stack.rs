@@ -300,6 +300,7 @@ pub(crate) struct StackView {
 }
 
 /// Looks at every frame for `owner`.
+#[inline]
 pub(crate) fn view(owner: &DriverInner) -> StackView {
     with_stack(|stack| {
         let stack = stack.borrow();

@@ -12,7 +12,7 @@ use std::panic::Location;
 use std::sync::OnceLock;
 
 use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
-use super::core::{Core, ShutdownObserver};
+use super::core::{ActiveId, Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver_inner::DriverInner;
 use super::flavour::Flavour;
@@ -50,6 +50,28 @@ pub(crate) struct DispatcherInner {
     core: Mutex<Core>,
     /// Signalled under the lock, only if somebody waits (`idle.rs`).
     became_idle: Condvar,
+}
+
+/// An inline call that is still to be made: this thread is inside of the dispatcher, and the callback has left the table.
+#[must_use = "a dispatcher that is entered has to be left"]
+pub(crate) struct Claimed {
+    dispatcher: Arc<DispatcherInner>,
+    id: OpId,
+    callback: Callback,
+    active: ActiveId,
+}
+
+impl Claimed {
+    /// Makes the call. No lock is held.
+    pub(crate) fn run(self, outcome: Outcome) {
+        let Claimed { dispatcher, id, callback, active } = self;
+        {
+            let _frame = call_stack::push_dispatcher(&dispatcher);
+            dispatcher.note_begun(id, outcome, true);
+            dispatcher.invoke(id, callback, outcome);
+        }
+        dispatcher.leave(Some(active));
+    }
 }
 
 /// Why a callback was not accepted.
@@ -285,35 +307,52 @@ impl DispatcherInner {
 
     /// What an armed operation waited for has happened: it is queued, or run here. Nothing happens if it ended before.
     pub(crate) fn complete(self: &Arc<Self>, id: OpId, outcome: Outcome, origin: Origin) {
+        let mut claimed = None;
+        let deferred = Arc::clone(self).claim(id, outcome, origin, |it| claimed = Some(it));
+        if let Some(claimed) = claimed {
+            claimed.run(outcome);
+        }
+        if let Some((dispatcher, true)) = deferred {
+            dispatcher.schedule();
+        }
+    }
+
+    /// The part of [`complete`](DispatcherInner::complete) that runs nothing, so that it can be done under a lock: what is
+    /// left to do without is either to run what `inline` is given, or, if that is said, to schedule.
+    #[inline]
+    pub(crate) fn claim(
+        self: Arc<Self>,
+        id: OpId,
+        outcome: Outcome,
+        origin: Origin,
+        inline: impl FnOnce(Claimed),
+    ) -> Option<(Arc<Self>, bool)> {
         let caller = self.caller(origin);
         let mut core = self.core.lock();
-        let Some(decision) = self.decide(&mut core, id, origin, caller) else { return };
-        match decision {
-            Decision::Inline => {
+        match self.decide(&mut core, id, origin, caller) {
+            Some(Decision::Inline) => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                let Some((entry, details)) = core.queue.remove(id) else { return };
+                let (entry, details) = core.queue.remove(id).expect("what is decided about is there");
                 probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
                 core.count_end(entry.kind, outcome);
-                let active = core.enter(&entry, details.location, self);
+                let active = core.enter(&entry, details.location, &self);
                 drop(core);
                 self.take_down(details.source);
-                {
-                    let _frame = call_stack::push_dispatcher(self);
-                    self.note_begun(id, outcome, true);
-                    self.invoke(id, entry.callback, outcome);
-                }
-                self.leave(Some(active));
+                inline(Claimed { dispatcher: self, id, callback: entry.callback, active });
+                None
             }
-            Decision::Deferred(reason) => {
+            Some(Decision::Deferred(reason)) => {
                 core.inline_counts.deferred[reason as usize] += 1;
-                let source = core.make_ready(self, id, outcome);
+                let source = core.make_ready(&self, id, outcome);
                 let schedule = core.wants_schedule(self.options.synchronized);
                 drop(core);
                 self.take_down(source);
-                if schedule {
-                    self.schedule();
-                }
+                Some((self, schedule))
+            }
+            None => {
+                drop(core);
+                Some((self, false))
             }
         }
     }
@@ -351,6 +390,7 @@ impl DispatcherInner {
     }
 
     /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.
+    #[inline]
     fn decide(&self, core: &mut Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
         let stage = core.queue.stage(id)?;
         if !stage.is_armed() || stage == Stage::Bound && !core.irq_listens(id) {
@@ -440,6 +480,7 @@ impl DispatcherInner {
         self.pool.schedule_beside(task);
     }
 
+    #[inline]
     fn caller(&self, origin: Origin) -> Caller {
         let depth_limit = self.owner.inline_depth();
         if origin == Origin::Queued {
