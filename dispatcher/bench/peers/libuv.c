@@ -1,5 +1,5 @@
 /*
- * libuv as a peer of the event loops: the workloads L1 to L8, by name, each one sample as JSON on standard output.
+ * libuv as a peer of event loops, timers and work: workloads by name, each one sample as JSON on standard output.
  *
  * libuv has no callbacks that are posted with an argument and none that run in the next iteration, so every program on
  * it brings queues of its own. Those here are what one writes: a list of jobs behind an idle handle, and a stack that
@@ -142,6 +142,14 @@ static void run_looper(void *argument) {
 static struct looper *here, *there;
 static uint64_t left, seen, total;
 
+/* So many operations, or a part of them: to see that all works. */
+
+static uint64_t part = 1;
+
+static uint64_t scaled(uint64_t ops) {
+	return ops < part ? 1 : ops / part;
+}
+
 /* L1: a job arms itself anew. */
 
 static struct job chained;
@@ -156,7 +164,7 @@ static void chain(void *argument) {
 }
 
 static void job_chain(void) {
-	total = left = 1000000;
+	total = left = scaled(1000000);
 	chained.call = chain;
 	arm(here, &chained);
 	begin();
@@ -186,7 +194,7 @@ static void arm_batch(void *argument) {
 }
 
 static void job_batch(void) {
-	left = 5000;
+	left = scaled(5000);
 	total = left * BATCH;
 	for (int nth = 0; nth < BATCH; nth++)
 		batch[nth].call = count;
@@ -208,7 +216,7 @@ static void self_hop(void *argument) {
 }
 
 static void self_post(void) {
-	total = left = 1000000;
+	total = left = scaled(1000000);
 	post(here, self_hop, NULL);
 	begin();
 	run_looper(here);
@@ -230,7 +238,7 @@ static void hop(void *argument) {
 
 static void ping_pong(void) {
 	uv_thread_t thread;
-	total = 200000;
+	total = scaled(200000);
 	left = total * 2;
 	there = new_looper();
 	uv_thread_create(&thread, run_looper, there);
@@ -258,7 +266,7 @@ static void burst_from_here(void *argument) {
 
 static void burst(void) {
 	uv_thread_t thread;
-	total = 5000000;
+	total = scaled(5000000);
 	there = new_looper();
 	uv_thread_create(&thread, run_looper, there);
 	post(here, burst_from_here, NULL);
@@ -288,7 +296,8 @@ static void work_done(uv_work_t *request, int status) {
 }
 
 static void work_in_flight(uint64_t count, uint64_t flights) {
-	total = count;
+	total = scaled(count);
+	flights = flights < total ? flights : total;
 	left = total - flights;
 	begin();
 	for (uint64_t nth = 0; nth < flights; nth++)
@@ -306,7 +315,7 @@ static void never(uv_timer_t *timer) {
 
 static void arm_and_cancel(void) {
 	uv_timer_t timer;
-	total = 5000000;
+	total = scaled(5000000);
 	uv_timer_init(&here->loop, &timer);
 	begin();
 	for (uint64_t nth = 0; nth < total; nth++) {
@@ -322,7 +331,7 @@ static void arm_and_cancel(void) {
 static void move_among_many(void) {
 	uv_timer_t *timers = checked(calloc(MANY, sizeof *timers));
 	uint64_t random = 88172645463325252ull;
-	total = 2000000;
+	total = scaled(2000000);
 	for (int nth = 0; nth < MANY; nth++) {
 		uv_timer_init(&here->loop, &timers[nth]);
 		uv_timer_start(&timers[nth], never, 1000000 + (uint64_t)nth, 0);
@@ -346,9 +355,9 @@ static void fire(uv_timer_t *timer) {
 static void many_due(void) {
 	uv_timer_t *timers = checked(calloc(MANY, sizeof *timers));
 	uint64_t random = 88172645463325252ull;
-	total = MANY;
+	total = scaled(MANY);
 	begin();
-	for (int nth = 0; nth < MANY; nth++) {
+	for (uint64_t nth = 0; nth < total; nth++) {
 		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
 		uv_timer_init(&here->loop, &timers[nth]);
 		uv_timer_start(&timers[nth], fire, random % 1000, 0);
@@ -357,34 +366,113 @@ static void many_due(void) {
 	end(total, seen == total);
 }
 
-int main(int count_of_arguments, char **arguments) {
-	const char *name = count_of_arguments == 2 ? arguments[1] : "";
-	/* One worker, as each lane of a loop has. */
-	setenv("UV_THREADPOOL_SIZE", "1", 1);
-	here = new_looper();
-	if (strcmp(name, "L1") == 0)
-		job_chain();
-	else if (strcmp(name, "L1b") == 0)
-		job_batch();
-	else if (strcmp(name, "L2") == 0)
-		self_post();
-	else if (strcmp(name, "L3") == 0)
-		ping_pong();
-	else if (strcmp(name, "L4") == 0)
-		burst();
-	else if (strcmp(name, "L5") == 0)
-		work_in_flight(100000, 1);
-	else if (strcmp(name, "L6") == 0)
-		work_in_flight(500000, 64);
-	else if (strcmp(name, "L7") == 0)
-		arm_and_cancel();
-	else if (strcmp(name, "L7b") == 0)
-		move_among_many();
-	else if (strcmp(name, "L8") == 0)
-		many_due();
-	else {
-		fprintf(stderr, "usage: libuv-peer L1|L1b|L2|L3|L4|L5|L6|L7|L7b|L8\n");
-		return 2;
+/* W1: a thread without a loop posts to one that has one. */
+
+static void posts_from_outside(void) {
+	uv_thread_t thread;
+	total = scaled(2000000);
+	there = new_looper();
+	uv_thread_create(&thread, run_looper, there);
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++)
+		post(there, count, NULL);
+	post(there, stop, there);
+	uv_thread_join(&thread);
+	end(total, seen == total);
+}
+
+/* W8b: timers that are due within a second, armed in scrambled order. */
+
+static void scrambled_due(void) {
+	uv_timer_t *timers = checked(calloc(MANY, sizeof *timers));
+	total = scaled(MANY);
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++) {
+		uv_timer_init(&here->loop, &timers[nth]);
+		uv_timer_start(&timers[nth], fire, 300 + nth * 7919 % total * 1000 / total, 0);
 	}
-	return 0;
+	run_looper(here);
+	end(total, seen == total);
+}
+
+/* W10: what is queued behind a worker that is busy is canceled, and each is told so. */
+
+static uv_sem_t entered, go;
+static uint64_t told;
+
+static void hold(uv_work_t *request) {
+	(void)request;
+	uv_sem_post(&entered);
+	uv_sem_wait(&go);
+}
+
+static void count_told(uv_work_t *request, int status) {
+	(void)request;
+	told += status == UV_ECANCELED;
+	if (++seen == total + 1)
+		stop(here);
+}
+
+static void stop_with_pending(void) {
+	total = scaled(1000000);
+	uv_work_t *requests = checked(calloc(total + 1, sizeof *requests));
+	uv_sem_init(&entered, 0);
+	uv_sem_init(&go, 0);
+	uv_queue_work(&here->loop, &requests[total], hold, count_told);
+	uv_sem_wait(&entered);
+	for (uint64_t nth = 0; nth < total; nth++)
+		uv_queue_work(&here->loop, &requests[nth], work, count_told);
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++)
+		uv_cancel((uv_req_t *)&requests[nth]);
+	uv_sem_post(&go);
+	run_looper(here);
+	end(total, told == total);
+}
+
+static void one_in_flight(void) {
+	work_in_flight(100000, 1);
+}
+
+static void many_in_flight(void) {
+	work_in_flight(500000, 64);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	/* One worker, as each lane of a loop has; or two, as the other peers. */
+	const char *workers;
+} workloads[] = {
+	{"L1", job_chain, "1"},
+	{"L1b", job_batch, "1"},
+	{"L2", self_post, "1"},
+	{"L3", ping_pong, "1"},
+	{"L4", burst, "1"},
+	{"L5", one_in_flight, "1"},
+	{"L6", many_in_flight, "1"},
+	{"L7", arm_and_cancel, "1"},
+	{"L7b", move_among_many, "1"},
+	{"L8", many_due, "1"},
+	{"W1", posts_from_outside, "1"},
+	{"W8a", arm_and_cancel, "1"},
+	{"W8b", scrambled_due, "1"},
+	{"W9-1", one_in_flight, "2"},
+	{"W9-64", many_in_flight, "2"},
+	{"W10", stop_with_pending, "1"},
+};
+
+int main(int count_of_arguments, char **arguments) {
+	if (count_of_arguments == 3)
+		part = strtoull(arguments[2], NULL, 10);
+	for (size_t nth = 0; count_of_arguments > 1 && part > 0 && nth < sizeof workloads / sizeof *workloads; nth++) {
+		if (strcmp(arguments[1], workloads[nth].name) == 0) {
+			setenv("UV_THREADPOOL_SIZE", workloads[nth].workers, 1);
+			here = new_looper();
+			workloads[nth].run();
+			return 0;
+		}
+	}
+	fprintf(stderr, "usage: libuv-peer WORKLOAD [DIVISOR OF ITS OPERATIONS]\n");
+	return 2;
 }

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::graph;
 use crate::rounds;
 use crate::workload::{Workload, be_quick};
 use crate::workloads;
@@ -38,6 +40,10 @@ struct Arguments {
     /// Write the table as Markdown to this file.
     #[arg(long, value_name = "FILE")]
     markdown: Option<String>,
+    /// Draw graphs as SVG into this folder: the latency when idle and under load, turns, and what becomes of the cost with
+    /// more producers, dispatchers, timers, endpoints. Those are drawn whose workloads (W11, W12, S1) were measured.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// A hundredth of the operations: to see that everything works, not for its figures.
     #[arg(long, global = true)]
     quick: bool,
@@ -121,6 +127,10 @@ fn run_all(arguments: &Arguments) -> Result<(), String> {
     let to_stdout = arguments.json.as_deref() == Some("-");
     let json = create(arguments.json.as_deref().filter(|_| !to_stdout))?;
     let markdown = create(arguments.markdown.as_deref())?;
+    if let Some(folder) = &arguments.svg {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    }
     let report = rounds::measure(&chosen, arguments.rounds, arguments.quick)?;
     if to_stdout {
         eprintln!("{report}");
@@ -130,6 +140,9 @@ fn run_all(arguments: &Arguments) -> Result<(), String> {
     }
     write(json, &report.json_lines())?;
     write(markdown, &report.markdown())?;
+    if let Some(folder) = &arguments.svg {
+        graph::draw(&report.lines(), folder)?;
+    }
     let defects = report.defects();
     if defects.is_empty() { Ok(()) } else { Err(format!("this does not count:\n  {}", defects.join("\n  "))) }
 }

@@ -12,6 +12,7 @@
 mod channels;
 mod command;
 mod gate;
+mod graph;
 mod growth;
 mod latency;
 mod loops;

@@ -65,9 +65,14 @@ pub(crate) fn be_quick(quick: bool) {
     QUICK.set(quick).expect("it is said once");
 }
 
-/// How many operations to do: `ops`, or a hundredth of that.
+/// Which part of the operations is done: all, or a hundredth.
+pub(crate) fn part() -> u64 {
+    if QUICK.get() == Some(&true) { 100 } else { 1 }
+}
+
+/// How many operations to do: `ops`, or a part of that.
 pub(crate) fn scaled(ops: u64) -> u64 {
-    if QUICK.get() == Some(&true) { (ops / 100).max(1) } else { ops }
+    (ops / part()).max(1)
 }
 
 #[cfg(test)]

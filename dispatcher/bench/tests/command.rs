@@ -76,6 +76,22 @@ fn one_run_gives_text_markdown_and_lines_of_json() {
 }
 
 #[test]
+fn graphs_are_drawn_of_what_was_measured_and_of_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let graphs = folder.path().join("made/for it");
+    let output =
+        bench(&["--quick", "--rounds", "1", "--only", "W11,S1-producers", "--svg", graphs.to_str().expect("a name")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let names = std::fs::read_dir(&graphs).expect("it was made").map(|entry| entry.expect("an entry").file_name());
+    let names: BTreeSet<_> = names.map(|name| name.into_string().expect("a name")).collect();
+    assert_eq!(names, BTreeSet::from(["S1-producers.svg".to_owned(), "W11.svg".to_owned()]));
+    for name in names {
+        let graph = std::fs::read_to_string(graphs.join(name)).expect("written");
+        assert!(graph.contains(">fuchsine</") && graph.contains(">tokio-msg</") && graph.contains("</svg>"), "{graph}");
+    }
+}
+
+#[test]
 fn wrong_arguments_are_refused_before_anything_runs() {
     refused(&["--only", "W2,W99"], "no workload is called W99, and no name begins with it; `list` shows them");
     refused(&["run", "W99", "fuchsine"], "no workload is called W99");

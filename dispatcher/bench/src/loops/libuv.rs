@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::sample::{Sample, Took};
+use crate::workload::part;
 
 /// What the program prints: one measurement.
 #[derive(Deserialize)]
@@ -18,7 +19,7 @@ struct Printed {
 
 pub(crate) fn measure(workload: &str) -> Vec<Sample> {
     let output = Command::new(env!("FUCHSINE_LIBUV_PEER"))
-        .arg(workload)
+        .args([workload, &part().to_string()])
         .stderr(Stdio::inherit())
         .output()
         .expect("the build script has compiled it");

@@ -7,7 +7,7 @@
 mod fuchsine;
 mod kernel;
 #[cfg(feature = "libuv")]
-pub(crate) mod libuv;
+mod libuv;
 mod tokio_loop;
 
 use crate::workload::{Run, Workload};
@@ -78,34 +78,43 @@ enum Doing {
     PauseResume,
 }
 
+/// With libuv in the second place, if this was built with it.
+#[cfg(feature = "libuv")]
+pub(crate) fn with_libuv(name: &'static str, mut runs: Vec<Run>) -> Vec<Run> {
+    runs.insert(1, Run::new("libuv", move || libuv::measure(name)));
+    runs
+}
+
+/// This was built without libuv.
+#[cfg(not(feature = "libuv"))]
+pub(crate) fn with_libuv(_name: &'static str, runs: Vec<Run>) -> Vec<Run> {
+    runs
+}
+
 /// The loops that do it: ours, that of libuv, that of tokio.
-macro_rules! loops {
-    ($name:literal, $what:ident) => {{
-        let mut runs = vec![Run::new("fuchsine", || vec![fuchsine::measure(Doing::$what)])];
-        #[cfg(feature = "libuv")]
-        runs.push(Run::new("libuv", || libuv::measure($name)));
-        runs.push(Run::new("tokio-loop", || vec![tokio_loop::measure(Doing::$what)]));
-        runs
-    }};
+fn loops(name: &'static str, doing: Doing) -> Vec<Run> {
+    let ours = Run::new("fuchsine", move || vec![fuchsine::measure(doing)]);
+    let tokio = Run::new("tokio-loop", move || vec![tokio_loop::measure(doing)]);
+    with_libuv(name, vec![ours, tokio])
 }
 
 /// The workloads and who does them.
 pub(crate) fn workloads() -> Vec<Workload> {
-    let mut ping_pong = loops!("L3", PingPong);
+    let mut ping_pong = loops("L3", Doing::PingPong);
     ping_pong.push(Run::new("kernel", || vec![kernel::ping_pong(counts::crossings())]));
     // Nobody else has anything alike.
     let pause = vec![Run::new("fuchsine", || vec![fuchsine::measure(Doing::PauseResume)])];
     [
-        ("L1", "a job arms itself anew: one iteration of the loop each", loops!("L1", JobChain)),
-        ("L1b", "a job in a batch of 1,000", loops!("L1b", JobBatch)),
-        ("L2", "a callback posts the next one to its own loop: one iteration each", loops!("L2", AsyncSelf)),
+        ("L1", "a job arms itself anew: one iteration of the loop each", loops("L1", Doing::JobChain)),
+        ("L1b", "a job in a batch of 1,000", loops("L1b", Doing::JobBatch)),
+        ("L2", "a callback posts the next one to its own loop: one iteration each", loops("L2", Doing::AsyncSelf)),
         ("L3", "round trip: two loops on two threads post to each other", ping_pong),
-        ("L4", "one loop posts 5,000,000 callbacks to another, until all ran", loops!("L4", AsyncBurst)),
-        ("L5", "work round trip, 1 in flight", loops!("L5", WorkOne)),
-        ("L6", "work round trip, 64 in flight, one worker", loops!("L6", WorkMany)),
-        ("L7", "a timer is armed and canceled", loops!("L7", TimerArmCancel)),
-        ("L7b", "one of 100,000 armed timers is armed anew", loops!("L7b", TimerMove)),
-        ("L8", "100,000 timers fall due within a second: look at the CPU column", loops!("L8", TimersDue)),
+        ("L4", "one loop posts 5,000,000 callbacks to another, until all ran", loops("L4", Doing::AsyncBurst)),
+        ("L5", "work round trip, 1 in flight", loops("L5", Doing::WorkOne)),
+        ("L6", "work round trip, 64 in flight, one worker", loops("L6", Doing::WorkMany)),
+        ("L7", "a timer is armed and canceled", loops("L7", Doing::TimerArmCancel)),
+        ("L7b", "one of 100,000 armed timers is armed anew", loops("L7b", Doing::TimerMove)),
+        ("L8", "100,000 timers fall due within a second: look at the CPU column", loops("L8", Doing::TimersDue)),
         ("L9", "one other loop and four workers are paused and resumed, then that loop answers a post", pause),
     ]
     .map(|(name, description, runs)| Workload::new(name, description, runs))

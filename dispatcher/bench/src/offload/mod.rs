@@ -5,6 +5,7 @@ mod peers;
 
 use std::hint::black_box;
 
+use crate::loops::with_libuv;
 use crate::workload::{Run, Workload, scaled};
 
 const ONE_BY_ONE: u64 = 50_000;
@@ -40,21 +41,18 @@ impl Plan {
 
 /// The workloads and who does them.
 pub(crate) fn workloads() -> Vec<Workload> {
-    macro_rules! by_all {
-        ($plan:expr, $name:literal) => {
-            vec![
-                Run::new("fuchsine", || vec![fuchsine::calls($plan)]),
-                #[cfg(feature = "libuv")]
-                Run::new("libuv", || crate::loops::libuv::measure($name)),
-                Run::new("tokio", || vec![peers::tokio($plan)]),
-                Run::new("smol", || vec![peers::smol($plan)]),
-                Run::new("crossbeam", || vec![peers::crossbeam($plan)]),
-            ]
-        };
-    }
+    let by_all = |name, plan: fn() -> Plan| {
+        let runs = vec![
+            Run::new("fuchsine", move || vec![fuchsine::calls(plan())]),
+            Run::new("tokio", move || vec![peers::tokio(plan())]),
+            Run::new("smol", move || vec![peers::smol(plan())]),
+            Run::new("crossbeam", move || vec![peers::crossbeam(plan())]),
+        ];
+        with_libuv(name, runs)
+    };
     let what = "a trivial blocking call on a work lane, its result on the dispatcher that asked";
     vec![
-        Workload::new("W9-1", format!("{what}, 1 in flight"), by_all!(Plan::one_by_one(), "W9-1")),
-        Workload::new("W9-64", format!("{what}, 64 in flight"), by_all!(Plan::many(), "W9-64")),
+        Workload::new("W9-1", format!("{what}, 1 in flight"), by_all("W9-1", Plan::one_by_one)),
+        Workload::new("W9-64", format!("{what}, 64 in flight"), by_all("W9-64", Plan::many)),
     ]
 }

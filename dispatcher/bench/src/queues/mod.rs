@@ -11,6 +11,7 @@ mod wake_up;
 use std::thread;
 use std::time::Duration;
 
+use crate::loops::with_libuv;
 use crate::peers::{AsyncExecutor, Crossbeam, Desync, Fuchsine, Peer, Rayon, Tasks, TokioBoxed, TokioMessages};
 use crate::workload::{Workload, by};
 
@@ -25,8 +26,11 @@ pub(crate) fn workloads() -> Vec<Workload> {
         Workload::new(
             "W1",
             "an outside thread posts empty callbacks to one synchronized dispatcher, until all ran",
-            by!(P: Peer in [Fuchsine, TokioMessages, TokioBoxed, AsyncExecutor, Crossbeam, Desync] =>
+            with_libuv(
+                "W1",
+                by!(P: Peer in [Fuchsine, TokioMessages, TokioBoxed, AsyncExecutor, Crossbeam, Desync] =>
                 vec![throughput::from_outside::<P>(1)]),
+            ),
         ),
         Workload::new(
             "W1b",
@@ -80,8 +84,9 @@ pub(crate) fn workloads() -> Vec<Workload> {
         ),
         Workload::new(
             "W10",
-            "stop with 1,000,000 pending on one dispatcher: ours are told, those of peers run or are dropped",
-            by!(P: Peer in [Fuchsine, TokioMessages, TokioBoxed, AsyncExecutor] => vec![pending::stopped::<P>()]),
+            "stop with 1,000,000 pending on one dispatcher: ours and libuv's are told, those of others run or are dropped",
+            with_libuv("W10", by!(P: Peer in [Fuchsine, TokioMessages, TokioBoxed, AsyncExecutor] =>
+                vec![pending::stopped::<P>()])),
         ),
         Workload::new(
             "W11",

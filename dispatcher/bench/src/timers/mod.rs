@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::gate::Gate;
 use crate::latency::Latencies;
+use crate::loops::with_libuv;
 use crate::sample::{Sample, Stopwatch};
 use crate::workload::{Run, Workload, scaled};
 
@@ -79,24 +80,26 @@ pub(crate) fn workloads() -> Vec<Workload> {
         Workload::new(
             "W8a",
             "a far timer is armed and canceled (ours gives its callback back)",
-            vec![
-                Run::new("fuchsine", fuchsine::arm_and_cancel),
-                #[cfg(feature = "libuv")]
-                Run::new("libuv", || crate::loops::libuv::measure("W8a")),
-                Run::new("tokio", tokio::arm_and_cancel),
-                Run::new("smol", smol::arm_and_cancel),
-            ],
+            with_libuv(
+                "W8a",
+                vec![
+                    Run::new("fuchsine", fuchsine::arm_and_cancel),
+                    Run::new("tokio", tokio::arm_and_cancel),
+                    Run::new("smol", smol::arm_and_cancel),
+                ],
+            ),
         ),
         Workload::new(
             "W8b",
             "100,000 timers fall due within a second, armed in scrambled order: look at the CPU column",
-            vec![
-                Run::new("fuchsine", fuchsine::many_due),
-                #[cfg(feature = "libuv")]
-                Run::new("libuv", || crate::loops::libuv::measure("W8b")),
-                Run::new("tokio", tokio::many_due),
-                Run::new("smol", smol::many_due),
-            ],
+            with_libuv(
+                "W8b",
+                vec![
+                    Run::new("fuchsine", fuchsine::many_due),
+                    Run::new("tokio", tokio::many_due),
+                    Run::new("smol", smol::many_due),
+                ],
+            ),
         ),
         Workload::new(
             "W8c",
