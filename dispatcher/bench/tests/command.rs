@@ -99,3 +99,18 @@ fn wrong_arguments_are_refused_before_anything_runs() {
     refused(&["--rounds", "0"], "invalid value '0'");
     refused(&["--quick", "--only", "W2", "--json", "/nowhere/bench.json"], "cannot write /nowhere/bench.json");
 }
+
+#[test]
+fn the_script_about_block_requests_says_which_program_is_missing() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/nbd");
+    let run = |arguments: &[&str], path: &str| {
+        let mut command = Command::new("/bin/bash");
+        let output = command.arg(script).args(arguments).env("PATH", path).output().expect("bash runs");
+        (output.status.success(), text(&output.stderr))
+    };
+    let empty = tempfile::tempdir().expect("a folder");
+    let nowhere = empty.path().to_str().expect("a name");
+    assert_eq!(run(&[], nowhere), (false, "nbd: qemu-img is not installed (Debian package qemu-utils)\n".to_owned()));
+    let (refused, said) = run(&["--rounds", "none"], nowhere);
+    assert!(!refused && said.contains("--rounds needs a number, and none is none"), "{said}");
+}
