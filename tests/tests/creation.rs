@@ -512,7 +512,14 @@ fn the_name_of_an_allowed_role_is_made_before_the_driver_is_locked() {
     }
     let runtime = RuntimeBuilder::new().threads(1).enforce_allowed_roles().build().expect("the system has threads");
     let driver = runtime.new_driver("owner");
-    driver.allow_scheduler_role(Asks(driver.clone()));
+    // On a thread of its own, so that a lock that is held is told and not waited for.
+    let (sender, receiver) = channel();
+    let allowing = driver.clone();
+    thread::spawn(move || {
+        allowing.allow_scheduler_role(Asks(allowing.clone()));
+        let _ = sender.send(());
+    });
+    receiver.recv_timeout(HANG_LIMIT).expect("the driver can be asked meanwhile");
     assert!(driver.new_dispatcher(builder().scheduler_role("role 0")).is_ok());
     runtime.shutdown(HANG_LIMIT).expect("it shuts down");
 }

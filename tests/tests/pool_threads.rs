@@ -285,9 +285,24 @@ fn in_dynamic_mode_a_thread_is_added_when_all_are_stuck_and_retired_when_it_is_i
         task(&other, move || sender.send(()).expect("it is awaited"));
         within(&receiver, "the plain dispatcher");
         assert_eq!(role.added(), 1);
+        let seen = || {
+            let dump = world.runtime().dump();
+            let added = dump.pools[0].threads.iter().filter(|thread| !thread.is_base).count();
+            (dump.pools[0].extra, added, dump.to_string(), dump.to_json())
+        };
+        let (extra, listed, text, json) = seen();
+        assert_eq!((extra, listed), (1, 1), "{text}");
+        assert!(text.contains("1 added, limit ") && text.contains("; 1 added so far, 0 retired"), "{text}");
+        assert!(json.contains("\"added\":1,\"retired\":0"), "{json}");
         gates.iter().for_each(Gate::open);
         world.wait_until("the extra thread to be retired", || role.retired() == 1);
         assert_eq!((role.thread_count(), role.added()), (world.threads(), 1));
+        // It counts as gone when it is told to go, and is listed until it has.
+        world.wait_until("the extra thread to be gone", || seen().1 == 0);
+        let (extra, _, text, json) = seen();
+        assert_eq!(extra, 0, "{text}");
+        assert!(text.contains("0 added, limit ") && text.contains("; 1 added so far, 1 retired"), "{text}");
+        assert!(json.contains("\"added\":1,\"retired\":1"), "{json}");
     });
 }
 

@@ -51,6 +51,8 @@ mod shuttle_call;
 #[cfg(all(test, shuttle))]
 mod shuttle_channel;
 #[cfg(all(test, shuttle))]
+mod shuttle_room;
+#[cfg(all(test, shuttle))]
 mod shuttle_token;
 mod slot;
 #[cfg(not(loom))]

@@ -56,6 +56,7 @@ mod stop_token;
 mod suspend;
 mod synchronization_checker;
 mod task;
+mod trace;
 mod turn;
 #[cfg(not(shuttle))]
 mod wait;

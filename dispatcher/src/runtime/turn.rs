@@ -19,6 +19,7 @@ use super::core::{ActiveId, Core};
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
+use super::trace;
 use crate::pool::{Place, Runnable, Turn};
 use crate::sync::Arc;
 #[cfg(feature = "testing")]
@@ -139,7 +140,7 @@ impl DispatcherInner {
 
     /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
     pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: Callback, outcome: Outcome) {
-        self.guard_panic(|| callback.invoke(outcome));
+        self.guard_panic(|| trace::invoke(self, callback, outcome));
         probe::note(|| Note::Ended { ticket: id.ticket(self.id()) });
     }
 

@@ -307,6 +307,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     any("allocate beyond all measure", |t| {
         done((Arena::try_with_capacity(usize::MAX), t.arena.allocate_raw(usize::MAX, 8)));
         done((t.arena.allocate_raw(8, 0), t.arena.allocate_raw(8, 3), t.arena.allocate_raw(0, 1 << 40)));
+        let mut buffer = t.arena.allocate(3);
+        buffer.truncate(100);
+        buffer.truncate(1);
+        done((buffer.len(), buffer.arena().tag()));
         status(t.arena.try_allocate(usize::MAX))
     }),
     silent("messages", |t| {

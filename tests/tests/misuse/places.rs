@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherState, Lane, Message, RuntimeBuilder};
+use fuchsine_dispatcher::{
+    Channel, DispatcherBuilder, DispatcherState, Interest, Lane, Message, RuntimeBuilder, Token,
+};
 use fuchsine_tests::pools::HANG_LIMIT;
 
 use super::things::{Body, Things};
@@ -28,11 +30,17 @@ pub(crate) const PLACES: &[Place] = &[
     Place { name: "callback that may block", go: |things, body| post(&things.blocking, body) },
     Place { name: "foreign callback", go: foreign_callback },
     Place { name: "inline callback", go: inline_callback },
+    Place { name: "pinned callback", go: |things, body| post(&things.pinned, body) },
+    Place { name: "handler of an irq", go: handler_of_an_irq },
+    Place { name: "handler of a token", go: handler_of_a_token },
+    Place { name: "completer", go: completer },
+    Place { name: "resume requester", go: resume_requester },
     Place { name: "lane", go: lane },
     Place { name: "result of work", go: result_of_work },
     Place { name: "future", go: future },
     Place { name: "waker", go: waker },
     Place { name: "canceled callback", go: canceled_callback },
+    Place { name: "end of an irq", go: end_of_an_irq },
     Place { name: "observer", go: observer },
     Place { name: "driver observer", go: driver_observer },
     Place { name: "drop in context", go: drop_in_context },
@@ -77,6 +85,69 @@ fn inline_callback(things: &Arc<Things>, body: Body) {
     let (near, far) = Channel::pair();
     far.begin_read(&things.target, move |_| body()).expect("it is registered");
     post(&things.other, Box::new(move || drop((near.write(Message::new()), far))));
+}
+
+/// Runs its body at the first call.
+fn once(body: Body) -> impl Fn() + Send + Sync {
+    let body = Mutex::new(Some(body));
+    move || {
+        let body = body.lock().expect("nobody panics here").take();
+        if let Some(body) = body {
+            body();
+        }
+    }
+}
+
+fn handler_of_an_irq(things: &Arc<Things>, body: Body) {
+    let (irq, trigger) = things.target.new_irq().expect("there is a descriptor");
+    let run = once(body);
+    let bound = things.target.bind_irq(&irq, move |outcome| {
+        if let Ok(event) = outcome {
+            run();
+            event.ack();
+        }
+    });
+    drop(bound.expect("it runs"));
+    trigger.trigger();
+}
+
+fn end_of_an_irq(things: &Arc<Things>, body: Body) {
+    let (irq, _trigger) = things.target.new_irq().expect("there is a descriptor");
+    let run = once(body);
+    let bound = things.target.bind_irq(&irq, move |outcome| {
+        if outcome.is_err() {
+            run();
+        }
+    });
+    drop(bound.expect("it runs"));
+    things.target.shutdown_async();
+}
+
+fn handler_of_a_token(things: &Arc<Things>, body: Body) {
+    let (server, client) = Token::pair();
+    drop(server.register(&things.target, move |_| body()).expect("it runs"));
+    client.transfer(Channel::pair().0).expect("somebody waits");
+}
+
+fn completer(things: &Arc<Things>, body: Body) {
+    let driver = things.driver.clone();
+    let suspended = things.driver.suspend(move |_| {
+        body();
+        driver.resume();
+    });
+    suspended.expect("the first");
+}
+
+fn resume_requester(things: &Arc<Things>, body: Body) {
+    let (irq, trigger) = things.target.new_irq().expect("there is a descriptor");
+    things.driver.register_wake_vector(&irq, Interest::READABLE).expect("it runs").keep();
+    drop(things.target.bind_irq(&irq, |_| ()).expect("it runs"));
+    let run = once(body);
+    things.driver.set_resume_requester(move |driver| {
+        run();
+        driver.resume();
+    });
+    things.driver.suspend(move |_| trigger.trigger()).expect("the first");
 }
 
 fn lane(things: &Arc<Things>, body: Body) {
@@ -144,13 +215,8 @@ fn drop_of_a_future(things: &Arc<Things>, body: Body) {
 }
 
 fn panic_observer(things: &Arc<Things>, body: Body) {
-    let body = Mutex::new(Some(body));
-    things.runtime.observe_panics(move |_| {
-        let body = body.lock().expect("nobody panics here").take();
-        if let Some(body) = body {
-            body();
-        }
-    });
+    let run = once(body);
+    things.runtime.observe_panics(move |_| run());
     post(&things.target, Box::new(|| panic!("for its observer")));
 }
 

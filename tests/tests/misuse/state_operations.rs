@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use fuchsine_dispatcher::{
-    Channel, Client, DispatcherBound, DispatcherBuilder, Handle, Incoming, Instant, Interest, Message, Protocol,
-    RuntimeBuilder, Scheduling, Server, Status, TaskScope, WakeSource,
+    Channel, Client, DispatcherBound, DispatcherBuilder, Handle, Incoming, Instant, Interest, Limits, Message,
+    Protocol, RuntimeBuilder, Scheduling, Server, Status, TaskScope, WakeSource,
 };
 
 use super::operations::{Answer, Operation, SHORT, any, done, once, running, silent, status};
@@ -108,7 +108,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let scope = TaskScope::new(&t.target);
         let posted = scope.post(|| ());
         done((scope.post_after(SHORT, || ()), scope.post_at(Instant::INFINITE, || ()), scope.len(), scope.is_empty()));
-        done(scope.spawn(std::future::pending()));
+        done((scope.spawn(std::future::pending()), scope.spawn_local(std::future::pending()), scope.dispatcher().id()));
         status(posted)
     }),
     // Typed channels.
@@ -134,6 +134,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done(client.on_events(&t.target, |_| ()).is_ok());
         once(client.next_event());
         done((client.channel().queued_messages(), client.clone().into_channel().is_ok()));
+        done((server.channel().queued_messages(), server.into_channel().is_ok()));
+        let (client, server) = Client::<Numbers>::pair_with(Limits::default().messages(0).bytes(0));
+        done((client.send(1), client.send(2), server.try_next().is_ok(), server.send_event(3), client.try_event()));
     }),
     silent("a typed channel that carries something else", |t| {
         let (near, far) = Channel::pair();

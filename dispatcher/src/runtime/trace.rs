@@ -1,0 +1,25 @@
+//! A span around each callback, for whoever listens to them: the level of `tracing` has to be `TRACE`.
+//!
+//! Nothing of it is on the way of a callback otherwise but one look at that level.
+
+use super::callback_queue::{Callback, Outcome};
+use super::dispatcher::DispatcherInner;
+
+/// Calls a callback of the dispatcher, inside of a span if somebody listens.
+#[inline]
+pub(super) fn invoke(dispatcher: &DispatcherInner, callback: Callback, outcome: Outcome) {
+    if tracing::enabled!(tracing::Level::TRACE) {
+        invoke_in_span(dispatcher, callback, outcome);
+    } else {
+        callback.invoke(outcome);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn invoke_in_span(dispatcher: &DispatcherInner, callback: Callback, outcome: Outcome) {
+    let (driver, name) = (dispatcher.owner().name(), dispatcher.options().name.as_str());
+    let span = tracing::trace_span!("callback", driver, dispatcher = name, what = callback.type_name(), ?outcome);
+    let _entered = span.enter();
+    callback.invoke(outcome);
+}
