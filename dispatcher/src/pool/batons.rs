@@ -36,10 +36,15 @@ use super::{Pool, Runnable, Task, Turn};
 use crate::event_loop::{EventTarget, Fired, Told};
 use crate::sync::probe::{self, Actor, Probe};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Wakeup, Weak, thread, thread_local};
+use crate::sys::thread_id;
 use crate::time::{Clock, Instant};
 
 /// How long the crank waits for the baton unless it is told otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a helper is looked at that may wait for somebody who stands aside.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 4;
 
 thread_local! {
     /// What this thread is, if it is a helper.
@@ -102,6 +107,8 @@ struct Place {
     given_up: bool,
     /// A panic that is no callback's, on its way to the crank.
     panic: Option<Box<dyn Any + Send>>,
+    /// The number that the operating system gives the thread.
+    os_id: Option<u32>,
     /// The thread, until it is joined.
     handle: Option<thread::JoinHandle<()>>,
 }
@@ -212,17 +219,53 @@ impl Batons {
         state.places[baton.number].moves = true;
         baton.passed.notify_one();
         let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
+        // Somebody who stands aside may have what it waits for.
+        let is_watched = probe::is_interrupted();
         while state.places[baton.number].moves {
-            if self.returned.wait_until(&mut state, until) == Wakeup::TimedOut && state.places[baton.number].moves {
+            let is_late = match is_watched {
+                true => self.wait_or_see_asleep(&mut state, baton.number) || Clock::real().now() >= until,
+                false => self.returned.wait_until(&mut state, until) == Wakeup::TimedOut,
+            };
+            if is_late && state.places[baton.number].moves {
                 state.outside.push(Arc::clone(baton));
-                tracing::warn!(
-                    helper = %format_args!("{}-{}", self.name, baton.number),
-                    "a callback blocks out of sight of the foreground runtime; the crank goes on without it"
-                );
+                if !is_watched {
+                    tracing::warn!(
+                        helper = %format_args!("{}-{}", self.name, baton.number),
+                        "a callback blocks out of sight of the foreground runtime; the crank goes on without it"
+                    );
+                }
                 return;
             }
         }
         Self::rethrow(state, baton.number);
+    }
+
+    /// Waits a moment for a helper; true when it is seen to sleep all the time, and not for the baton.
+    fn wait_or_see_asleep(&self, state: &mut MutexGuard<'_, State>, number: usize) -> bool {
+        let mut sleeps = true;
+        for _ in 0..LOOKS {
+            let until = Clock::real().now() + BETWEEN_LOOKS;
+            if self.returned.wait_until(state, until) == Wakeup::Notified || !state.places[number].moves {
+                return false;
+            }
+            // Where that cannot be seen it counts as asleep.
+            sleeps &= state.places[number].os_id.and_then(thread_id::is_asleep).unwrap_or(true);
+        }
+        sleeps
+    }
+
+    /// Waits until each of those outside has given the baton back or is seen to sleep. Does nothing if there is none.
+    pub(crate) fn settle_outside(&self) {
+        let mut state = self.state.lock();
+        let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
+        for at in 0..state.outside.len() {
+            let number = state.outside[at].number;
+            while state.places[number].moves && Clock::real().now() < until {
+                if self.wait_or_see_asleep(&mut state, number) {
+                    break;
+                }
+            }
+        }
     }
 
     fn rethrow(mut state: MutexGuard<'_, State>, number: usize) {
@@ -329,6 +372,7 @@ impl Baton {
     /// The body of the thread.
     fn live(self: Arc<Self>) {
         CURRENT.with(|current| current.replace(Some(Arc::clone(&self))));
+        self.place(&mut self.batons.state.lock()).os_id = thread_id::current();
         while let Some(Begun { job, pool, probe }) = self.next_job() {
             let attached = probe::attach(probe);
             let ended = catch_unwind(AssertUnwindSafe(|| job.run(&pool)));

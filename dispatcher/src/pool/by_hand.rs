@@ -84,7 +84,7 @@ impl Pool {
                 self.queue.push(self.id(), task);
                 panic!("a dispatcher without thread migration runs on the thread that first turned the crank for one");
             }
-            Place::Anywhere if task.helper().is_none() && probe::choose(Choice::Apart, 2) == 1 => {
+            Place::Anywhere if task.helper().is_none() && is_made_apart() => {
                 self.batons().begin(self, Job::Turn(task));
                 return;
             }
@@ -106,6 +106,11 @@ impl Pool {
     pub(crate) fn next_deadline(&self) -> Instant {
         self.reactor.next_deadline()
     }
+}
+
+/// Whether a turn is made on a helper that would not have to be.
+fn is_made_apart() -> bool {
+    probe::is_interrupted() || probe::choose(Choice::Apart, 2) == 1
 }
 
 /// What only a pool has that is driven by hand.

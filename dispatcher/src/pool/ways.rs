@@ -4,6 +4,8 @@
 //! dispatcher and among due timers, there is one way.
 
 use super::batons::{Baton, Job};
+use super::hosts::Place;
+use super::run_queue;
 use super::{Pool, Task};
 use crate::event_loop::Lane;
 use crate::sync::Arc;
@@ -32,7 +34,10 @@ impl Pool {
     pub(crate) fn ways(&self, nth: usize) -> Vec<(Way, Actor)> {
         let mut runnable = self.by_hand.runnable.lock();
         runnable.extend(std::iter::from_fn(|| self.queue.steal_injected()));
-        let has_turn = |task: &Task| !task.helper().is_some_and(Baton::take_aside);
+        // What can only run on the thread that turns the crank must not wait there for one who stands aside.
+        let is_interrupted = probe::is_interrupted();
+        let may_run = |task: &Task| !(is_interrupted && matches!(task.place(), Place::On(_)));
+        let has_turn = |task: &Task| may_run(task) && !task.helper().is_some_and(Baton::take_aside);
         let ready = runnable.iter().enumerate().filter(|(_, task)| has_turn(task));
         let mut ways: Vec<_> = ready.map(|(at, task)| (Way::Run(at), task.actor())).collect();
         drop(runnable);
@@ -57,6 +62,11 @@ impl Pool {
                 if let Some(item) = self.lanes.take_from(lane) {
                     self.batons().begin(self, Job::Work(item));
                 }
+            }
+            Way::Take if probe::is_interrupted() => {
+                let pool = Arc::clone(self);
+                let take = move || run_queue::as_current(pool.id(), || pool.take_one_event());
+                self.batons().begin(self, Job::Call(Box::new(take)));
             }
             Way::Take => self.take_one_event(),
         }

@@ -185,6 +185,12 @@ pub(crate) trait Probe: Send + Sync {
     /// thread.
     fn turn(&self, others: Weak<dyn Others>);
 
+    /// Whether a callback has been interrupted at a point and has not gone on. It may hold a lock of its own, so nobody
+    /// who must not wait for that may run code of users.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
     /// Whether the clock may be advanced while something else can go on.
     fn lets_time_pass(&self) -> bool {
         false
@@ -233,6 +239,11 @@ mod current {
     /// The probe of the calling thread.
     pub(crate) fn current() -> Option<Arc<dyn Probe>> {
         CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+    }
+
+    /// See [`Probe::is_interrupted`].
+    pub(crate) fn is_interrupted() -> bool {
+        current().is_some_and(|probe| probe.is_interrupted())
     }
 
     #[inline]
@@ -312,6 +323,10 @@ mod current {
 
     pub(crate) fn current() -> Option<Arc<dyn Probe>> {
         None
+    }
+
+    pub(crate) fn is_interrupted() -> bool {
+        false
     }
 
     #[inline(always)]

@@ -11,3 +11,12 @@ pub(crate) fn current() -> Option<u32> {
         None
     }
 }
+
+/// Whether a thread of this process sleeps at this moment; `None` where the system does not tell.
+#[cfg(any(feature = "testing", all(test, shuttle)))]
+pub(crate) fn is_asleep(thread: u32) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    // The name in parentheses may be anything.
+    let state = stat.rsplit(')').next()?.trim_start().chars().next()?;
+    Some(state == 'S')
+}

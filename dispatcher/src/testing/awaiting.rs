@@ -48,10 +48,10 @@ impl<'a, F: Future + ?Sized> Awaiting<'a, F> {
     /// Polls the future if it was woken, else makes a turn; `None` when neither can be done.
     fn step(&mut self, run: &Run<'_>) -> Option<Poll<F::Output>> {
         // ORDERING: Acquire, pairs with the Release in `Woken::wake_by_ref`.
-        if self.woken.0.swap(false, Ordering::Acquire) {
+        if run.may_call() && self.woken.0.swap(false, Ordering::Acquire) {
             return Some(self.future.as_mut().poll(&mut Context::from_waker(&self.waker)));
         }
-        if run.has_quit() || !run.turn() {
+        if run.has_quit() && run.may_call() || !run.turn() {
             // A turn that did nothing may have met a wake-up from another thread.
             return self.woken.0.load(Ordering::Relaxed).then_some(Poll::Pending);
         }

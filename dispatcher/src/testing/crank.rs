@@ -98,11 +98,17 @@ impl Run<'_> {
         self.crank.flags.quit.load(Ordering::Relaxed)
     }
 
+    /// Whether code of the test may be called now: nobody stands aside who may hold a lock of the test.
+    pub(super) fn may_call(&self) -> bool {
+        !probe::is_interrupted()
+    }
+
     /// Makes one turn; false when nothing can go on and nothing is due.
     pub(super) fn turn(&self) -> bool {
         let probe = probe::current();
         if let Some(probe) = &probe {
             let others: Arc<dyn Others> = Arc::clone(self.runtime.inner()) as Arc<dyn Others>;
+            self.runtime.inner().pools().iter().for_each(|pool| pool.batons().settle_outside());
             probe.turn(Arc::downgrade(&others));
         }
         let turn = self.crank.turns.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,7 @@ use std::panic::{Location, resume_unwind};
 use super::strategy::Picker;
 use super::trace::Recorder;
 use crate::pool::batons;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe};
 use crate::sync::{Arc, Mutex, Weak};
 
@@ -89,6 +90,8 @@ pub(super) struct Director {
     inline_choices: bool,
     overlaps: bool,
     slow_time: bool,
+    /// How many callbacks stand aside.
+    interrupted: AtomicUsize,
 }
 
 struct State {
@@ -141,6 +144,7 @@ impl Director {
             inline_choices,
             overlaps,
             slow_time,
+            interrupted: AtomicUsize::new(0),
         })
     }
 
@@ -294,6 +298,11 @@ impl Probe for Director {
         }
     }
 
+    fn is_interrupted(&self) -> bool {
+        // Relaxed: the baton that is passed orders it.
+        self.interrupted.load(Ordering::Relaxed) > 0
+    }
+
     fn lets_time_pass(&self) -> bool {
         self.slow_time && !self.state.lock().is_over
     }
@@ -320,7 +329,9 @@ impl Probe for Director {
             && self.can_others_go_on()
             && self.decide(Choice::Overlap, 2, |picker| picker.pick(Choice::Overlap, 2)) == 1
         {
+            self.interrupted.fetch_add(1, Ordering::Relaxed);
             helper.step_aside();
+            self.interrupted.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -59,6 +59,28 @@ fn an_update_that_is_lost_between_two_dispatchers_is_found() {
     explore(1000, |runtime| lost_update(runtime, true));
 }
 
+/// Each callback posts while it holds a lock that the other one wants: who waits for it waits for one who stands aside.
+#[test]
+fn a_lock_that_is_held_over_a_point_stops_nobody_for_ever() {
+    let dispatchers = [DispatcherBuilder::new, || DispatcherBuilder::new().unsynchronized()];
+    Explorer::new().seeds(60).strategy(Strategy::Pct { preemptions: 3 }).explore(|runtime| {
+        let number = Arc::new(Mutex::new(0));
+        for builder in dispatchers {
+            let dispatcher = dispatcher(runtime, "holder", builder()).release();
+            for _ in 0..2 {
+                let (number, home) = (Arc::clone(&number), dispatcher.clone());
+                let added = dispatcher.post_task(move |_| {
+                    let mut number = number.lock();
+                    home.post_task(|_| ()).expect("it is running");
+                    *number += 1;
+                });
+                added.expect("it is running");
+            }
+        }
+        assert!(runtime.run_until_condition(|| *number.lock() == 4));
+    });
+}
+
 #[test]
 fn the_order_of_an_unsynchronized_dispatcher_is_no_order() {
     let unsynchronized = || DispatcherBuilder::new().unsynchronized();

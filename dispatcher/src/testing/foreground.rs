@@ -104,7 +104,14 @@ impl ForegroundRuntime {
     /// whoever waits never runs other callbacks on its stack, and there is one crank.
     pub fn run_once(&self) -> bool {
         let run = self.take_crank();
-        !run.has_quit() && run.turn()
+        !run.has_quit() && self.turn_once(&run)
+    }
+
+    /// One turn, and what it takes until no callback is interrupted.
+    fn turn_once(&self, run: &Run<'_>) -> bool {
+        let did = run.turn();
+        while !run.may_call() && run.turn() {}
+        did
     }
 
     /// Turns the crank until nothing can run anywhere and nothing is due, or until somebody quits. Says how many turns
@@ -119,7 +126,7 @@ impl ForegroundRuntime {
 
     fn turn_until_idle(&self, run: &Run<'_>) -> u64 {
         let mut turns = 0;
-        while !run.has_quit() && run.turn() {
+        while !(run.has_quit() && run.may_call()) && run.turn() {
             self.count_step(&mut turns);
         }
         turns
@@ -180,7 +187,7 @@ impl ForegroundRuntime {
         if run.has_quit() {
             return Err(Status::Canceled);
         }
-        if run.turn() || run.advance_to_next(deadline) && run.turn() {
+        if self.turn_once(&run) || run.advance_to_next(deadline) && self.turn_once(&run) {
             return Ok(());
         }
         if !deadline.is_infinite() {
@@ -216,10 +223,10 @@ impl ForegroundRuntime {
         run.may_advance_to(Instant::INFINITE);
         let mut turns = 0;
         loop {
-            if condition() {
+            if run.may_call() && condition() {
                 return true;
             }
-            if run.has_quit() {
+            if run.has_quit() && run.may_call() {
                 return false;
             }
             if run.turn() {

@@ -74,14 +74,14 @@ struct Biased {
 
 impl Biased {
     fn even(random: Random) -> Self {
-        Biased { random, inline: 500, apart: 250, overlap: 500 }
+        Biased { random, inline: 500, apart: 500, overlap: 500 }
     }
 
     /// With likelihoods that are themselves picked: what never happens makes way for what then happens in a row.
     fn any(mut random: Random) -> Self {
         let mut one_of = |choices: [u64; 4]| choices[random.below(4)];
         let inline = one_of([0, 100, 500, 1000]);
-        let apart = one_of([0, 0, 100, 500]);
+        let apart = one_of([0, 100, 500, 1000]);
         let overlap = one_of([100, 300, 500, 900]);
         Biased { random, inline, apart, overlap }
     }

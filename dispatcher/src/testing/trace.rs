@@ -113,7 +113,9 @@ impl Recorder {
 
     fn line(&self, step: &StepRecord) -> Option<String> {
         let StepRecord { step, what, then } = step;
-        let then: Vec<String> = then.iter().map(|then| self.then_text(*then)).collect();
+        let is_said = |nth: usize| nth > 0 && is_what_an_acceptance_says(then[nth - 1], then[nth]);
+        let then = then.iter().enumerate().filter(|&(nth, _)| !is_said(nth));
+        let then: Vec<String> = then.map(|(_, then)| self.then_text(*then)).collect();
         let head = match what {
             What::Turn(None) if then.is_empty() => return None,
             What::Turn(None) => "nobody".to_owned(),
@@ -189,6 +191,16 @@ impl Recorder {
     }
 }
 
+/// Whether it is what is accepted as ready.
+fn is_what_an_acceptance_says(before: Then, then: Then) -> bool {
+    match (before, then) {
+        (Then::Noted(Note::Accepted { ticket: accepted, .. }), Then::Noted(Note::Ready { ticket, .. })) => {
+            accepted == ticket
+        }
+        _ => false,
+    }
+}
+
 fn told_text(told: Told) -> &'static str {
     match told {
         Told::Outcome => "",
@@ -206,7 +218,7 @@ fn point_text(point: Point) -> &'static str {
         Point::Close => "before a close",
         Point::Await => "around a poll",
         Point::Shutdown => "before a shutdown",
-        Point::Begin => "before the code of a callback",
+        Point::Begin => "its code begins",
     }
 }
 

@@ -1,0 +1,135 @@
+//! Goal: whoever tests a driver finds a mistake that depends on the order of things, is told where it is, and meets it
+//! again by what the report says.
+//! Method: a counter with a planted mistake and its correct twin, by the public functions alone; the variable that names a
+//! schedule is set for a process of its own.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fuchsine_dispatcher::testing::{Explorer, Failure, ForegroundRuntime, Schedule, Strategy, explore};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, Message};
+
+/// Two drivers count; each reads before it reports and writes afterwards.
+fn lost_update(runtime: &ForegroundRuntime) {
+    let total = Arc::new(AtomicU32::new(0));
+    for name in ["left", "right"] {
+        let driver = runtime.new_driver(name);
+        let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().name("count")).expect("it is made").release();
+        let (counted, reporting) = (Arc::clone(&total), dispatcher.clone());
+        let posted = dispatcher.post_task(move |_| {
+            let before = counted.load(Ordering::Relaxed);
+            reporting.post_task(|_| ()).expect("it is running");
+            counted.store(before + 1, Ordering::Relaxed);
+        });
+        posted.expect("it is running");
+    }
+    runtime.run_until_idle();
+    assert_eq!(total.load(Ordering::Relaxed), 2, "a count is lost");
+}
+
+fn found() -> Box<Failure> {
+    Explorer::new().try_explore(lost_update).expect_err("it is found")
+}
+
+#[test]
+fn a_report_says_what_happened_in_words_that_stay_the_same() {
+    let (report, again) = (found().to_string(), found().to_string());
+    assert_eq!(report, again);
+    for part in
+        ["a count is lost", "FUCHSINE_SEED=", "left/count", "right/count", "lets others go first", "explore.rs:"]
+    {
+        assert!(report.contains(part), "{part:?} is missing in:\n{report}");
+    }
+    // What counts through the process, or lies somewhere in its memory, differs from run to run.
+    assert!(!report.contains("0x7") && !report.contains("ThreadId"), "{report}");
+}
+
+#[test]
+fn the_variable_names_the_one_schedule_that_is_run() {
+    let name = "the_variable_names_the_one_schedule_that_is_run";
+    const CHILD: &str = "FUCHSINE_EXPLORE_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        explore(1_000_000_000, lost_update);
+        return;
+    }
+    let failure = found();
+    let run = |schedule: &str| {
+        let mut child = Command::new(std::env::current_exe().expect("a test knows its program"));
+        let output =
+            child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").env("FUCHSINE_SEED", schedule).output();
+        let output = output.expect("the child starts");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for schedule in [&failure.schedule, &failure.shrunk] {
+        let (passed, text) = run(&schedule.to_string());
+        assert!(!passed && text.contains(&failure.trace.to_string()), "{text}");
+    }
+    let (passed, text) = run("picks:");
+    assert!(passed, "in the usual order nothing is lost:\n{text}");
+    let (passed, text) = run("seventeen");
+    assert!(!passed && text.contains("FUCHSINE_SEED is \"seventeen\", but a schedule is a number"), "{text}");
+}
+
+#[test]
+fn an_exploration_meets_what_it_is_there_for() {
+    let (inline, deferred, orders) = (AtomicU32::new(0), AtomicU32::new(0), Mutex::new(BTreeSet::new()));
+    let strategies = [Strategy::Mixed, Strategy::Random, Strategy::Pct { preemptions: 2 }];
+    for strategy in strategies {
+        Explorer::new().strategy(strategy).explore(|runtime| {
+            let make = |name| {
+                let driver = runtime.new_driver(name);
+                driver.new_dispatcher(DispatcherBuilder::new().name("main")).expect("it is made").release()
+            };
+            let (writer, reader) = (make("writer"), make("reader"));
+            let log = common::Log::new();
+            let (near, far) = Channel::pair();
+            let noted = log.clone();
+            far.begin_read(&reader, move |_| noted.add("read")).expect("it is registered");
+            let noted = log.clone();
+            let write = move || {
+                noted.add("before");
+                near.write(Message::from_bytes(b"x")).expect("it is open");
+                noted.add("after");
+                near
+            };
+            writer.post_task(move |_| drop(write())).expect("it is running");
+            runtime.run_until_idle();
+            inline.fetch_add(u32::from(reader.dump().inlined > 0), Ordering::Relaxed);
+            deferred.fetch_add(u32::from(reader.dump().inlined == 0), Ordering::Relaxed);
+            orders.lock().expect("nobody panics here").insert(log.take());
+        });
+    }
+    assert!(inline.into_inner() > 0 && deferred.into_inner() > 0);
+    let orders = orders.into_inner().expect("nobody panics here");
+    let seen = |order: [&str; 3]| orders.contains(order.map(str::to_owned).as_slice());
+    assert!(seen(["before", "read", "after"]) && seen(["before", "after", "read"]), "{orders:?}");
+}
+
+#[test]
+fn an_exhaustive_search_says_whether_it_came_to_its_end() {
+    let search = |limit| Explorer::new().strategy(Strategy::Exhaustive { limit }).overlap(false);
+    let three_posts = |runtime: &ForegroundRuntime| {
+        for name in ["one", "two", "three"] {
+            let driver = runtime.new_driver(name);
+            let dispatcher = driver.new_dispatcher(DispatcherBuilder::new()).expect("it is made");
+            dispatcher.post_task(|_| ()).expect("it is running");
+            // What is left is the order of the posts: one driver ends after the other.
+            dispatcher.release();
+        }
+        runtime.run_until_idle();
+    };
+    let part = search(3).explore(three_posts);
+    assert_eq!((part.schedules, part.is_complete), (3, false));
+    let whole = search(10_000).explore(three_posts);
+    assert!(whole.is_complete && whole.schedules >= 6, "{whole:?}");
+    let found = search(10_000).try_explore(|runtime| {
+        three_posts(runtime);
+        panic!("at the end");
+    });
+    let first: Schedule = "picks:".parse().expect("it is one");
+    assert_eq!(found.expect_err("the first one fails").schedule, first);
+}
