@@ -72,7 +72,7 @@ impl Job {
     fn run(self, pool: &Arc<Pool>) {
         match self {
             Job::Turn(task) => run_queue::as_current(pool.id(), || {
-                if Arc::clone(&task).run_turn() == Turn::Again {
+                if let Turn::Again(task) = task.run_turn() {
                     pool.queue.push(pool.id(), task);
                 }
             }),

@@ -90,7 +90,7 @@ impl Pool {
             }
             Place::On(_) | Place::Anywhere => {}
         }
-        if Arc::clone(&task).run_turn() == Turn::Again {
+        if let Turn::Again(task) = task.run_turn() {
             self.queue.push(self.id(), task);
         }
     }

@@ -45,13 +45,12 @@ pub(crate) trait Runnable: Send + Sync + 'static {
 }
 
 /// What becomes of a runnable after its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a runnable that wants another turn has to be queued again"]
 pub(crate) enum Turn {
     /// Nothing: whoever makes it runnable again schedules it.
     Done,
-    /// To the back of the run queue.
-    Again,
+    /// To the back of the run queue, with the reference that the turn was made by.
+    Again(Task),
 }
 
 /// A reference to something runnable.

@@ -106,11 +106,11 @@ impl Worker {
             }
             self.seat.pulse.beat();
             self.seat.carry_out_scheduling();
-            let turn = Arc::clone(&task).run_turn();
+            let turn = task.run_turn();
             if may_block {
                 pool.hosts.end_blocking(self.seat.index);
             }
-            if turn == Turn::Again {
+            if let Turn::Again(task) = turn {
                 pool.schedule_again(task, place);
             }
         }

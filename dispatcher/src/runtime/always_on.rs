@@ -1,7 +1,7 @@
 //! The always-on view of a dispatcher: another handle to the same one, for what has to run while its driver is
 //! suspended.
 
-use super::core::ActiveId;
+use super::active::ActiveId;
 use super::flavour::Flavour;
 use super::handle::{DispatcherHandle, current};
 
@@ -26,6 +26,6 @@ impl DispatcherHandle {
 /// for is always on too.
 pub(crate) fn current_as_running() -> Option<DispatcherHandle> {
     let handle = current()?;
-    let flavour = handle.inner().lock().flavour_of(ActiveId::of_this_thread());
+    let flavour = handle.inner().lock().active.flavour_of(ActiveId::of_this_thread());
     Some(if flavour.is_always_on() { handle.always_on() } else { handle })
 }

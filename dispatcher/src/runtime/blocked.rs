@@ -158,14 +158,14 @@ struct Noted<'a>(&'a Arc<DispatcherInner>);
 
 impl<'a> Noted<'a> {
     fn new(dispatcher: &'a Arc<DispatcherInner>, what: &'static str) -> Self {
-        dispatcher.lock().note_wait(thread::current_id(), Some(what));
+        dispatcher.lock().active.note_wait(thread::current_id(), Some(what));
         Noted(dispatcher)
     }
 }
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
-        self.0.lock().note_wait(thread::current_id(), None);
+        self.0.lock().active.note_wait(thread::current_id(), None);
     }
 }
 

@@ -3,13 +3,13 @@
 //! It answers what is *current*, and whether a driver would be called into while it is still in a call further up
 //! (never: the call is deferred). What the top of each thread's stack is can be read from other threads too, for dumps.
 //!
-//! # Invariants
-//! - Every push is undone by the drop of its [`FrameGuard`], in reverse order, also when a callback panics.
+//! A frame is lent for the time of the call: nothing is counted or allocated for it.
 
 use std::cell::{Cell, RefCell};
 
 use thread_local::ThreadLocal;
 
+use super::callback_queue::Poster;
 use super::dispatcher::DispatcherInner;
 use super::driver_inner::DriverInner;
 use super::ids::DispatcherId;
@@ -18,38 +18,122 @@ use crate::sync::Weak;
 use crate::sync::probe::{self, Note};
 use crate::sync::thread::ThreadId;
 use crate::sync::unmodelled::{AtomicU64, Mutex, Ordering};
-use crate::sync::{Arc, thread, thread_local};
+use crate::sync::{Arc, LentStack, thread, thread_local};
 use crate::sys::thread_id;
 
-/// One level of the stack.
-#[derive(Clone)]
-enum Frame {
-    /// A callback of this dispatcher runs.
-    Dispatcher(Arc<DispatcherInner>),
-    /// The thread entered this driver without a dispatcher.
-    Driver(Arc<DriverInner>),
-    /// The observers of this driver's shutdown run; with the first dispatcher that it had, if they count as its callbacks.
-    Observers(Arc<DriverInner>, Option<DispatcherId>),
+/// What this thread is inside of.
+trait Frame {
+    fn owner(&self) -> &Arc<DriverInner>;
+
+    /// Whose callback runs, if it is one of a dispatcher.
+    fn dispatcher(&self) -> Option<&Arc<DispatcherInner>> {
+        None
+    }
+
+    /// The dispatcher that it counts as a callback of.
+    fn stands_in_for(&self) -> Option<DispatcherId> {
+        None
+    }
 }
 
-impl Frame {
+/// A callback of this dispatcher runs.
+impl Frame for Arc<DispatcherInner> {
     fn owner(&self) -> &Arc<DriverInner> {
-        match self {
-            Frame::Dispatcher(dispatcher) => dispatcher.owner(),
-            Frame::Driver(driver) | Frame::Observers(driver, _) => driver,
-        }
+        DispatcherInner::owner(self)
     }
 
     fn dispatcher(&self) -> Option<&Arc<DispatcherInner>> {
-        match self {
-            Frame::Dispatcher(dispatcher) => Some(dispatcher),
-            Frame::Driver(_) | Frame::Observers(..) => None,
+        Some(self)
+    }
+}
+
+/// The thread entered this driver without a dispatcher.
+impl Frame for Arc<DriverInner> {
+    fn owner(&self) -> &Arc<DriverInner> {
+        self
+    }
+}
+
+/// The observers of this driver's shutdown run; with the first dispatcher that it had, if they count as its callbacks.
+struct Observers(Arc<DriverInner>, Option<DispatcherId>);
+
+impl Frame for Observers {
+    fn owner(&self) -> &Arc<DriverInner> {
+        &self.0
+    }
+
+    fn stands_in_for(&self) -> Option<DispatcherId> {
+        self.1
+    }
+}
+
+/// The stack of one thread.
+struct Stack {
+    /// With the ids of each frame.
+    frames: LentStack<dyn Frame, Poster>,
+    /// What the thread shows of itself, once it has said who it is. Looking it up costs more than all else that a frame does.
+    shown: Cell<Option<&'static Published>>,
+}
+
+impl Stack {
+    /// The ids of the innermost frame.
+    #[inline]
+    fn top(&self) -> Poster {
+        self.frames.note().unwrap_or(Poster::NOBODY)
+    }
+
+    /// Lets others see what the innermost frame is.
+    #[inline]
+    fn show(&self, top: Poster) {
+        let shown = match self.shown.get() {
+            Some(shown) => shown,
+            None => self.begin_to_show(),
+        };
+        shown.driver.store(top.driver, Ordering::Relaxed);
+        shown.dispatcher.store(top.dispatcher, Ordering::Relaxed);
+        probe::note(|| Note::Entered { driver: top.driver, dispatcher: top.dispatcher });
+    }
+
+    #[cold]
+    fn begin_to_show(&self) -> &'static Published {
+        make_known();
+        let shown = PUBLISHED.get_or_default();
+        // Another thread is given the place when this one has ended, which destroys that value before.
+        if AT_END.try_with(|_| ()).is_ok() {
+            self.shown.set(Some(shown));
         }
+        shown
+    }
+}
+
+/// Shows again what was shown before, when it is dropped.
+struct ShowAgain<'a>(&'a Stack, Poster);
+
+impl Drop for ShowAgain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let ShowAgain(stack, Poster { driver, dispatcher }) = *self;
+        if let Some(shown) = stack.shown.get() {
+            shown.driver.store(driver, Ordering::Relaxed);
+            shown.dispatcher.store(dispatcher, Ordering::Relaxed);
+        }
+        probe::note(|| Note::Left);
+    }
+}
+
+/// Looks up anew from its end on what the thread shows.
+struct AtEnd;
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // In a model the stack may have gone before.
+        let _ = STACK.try_with(|stack| stack.shown.set(None));
     }
 }
 
 thread_local! {
-    static STACK: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    static STACK: Stack = const { Stack { frames: LentStack::new(), shown: Cell::new(None) } };
+    static AT_END: AtEnd = const { AtEnd };
     /// The dispatcher that is current while the stack is empty, if a test has said so.
     #[cfg(feature = "testing")]
     static DEFAULT: RefCell<Weak<DispatcherInner>> = const { RefCell::new(Weak::new()) };
@@ -113,73 +197,42 @@ pub(crate) fn known_threads() -> Vec<ThreadView> {
     PUBLISHED.iter().filter_map(view).collect()
 }
 
-fn publish(top: Option<&Frame>) {
-    make_known();
-    let published = PUBLISHED.get_or_default();
-    let driver = top.map_or(0, |frame| frame.owner().id().as_raw());
-    let dispatcher = top.and_then(Frame::dispatcher).map_or(0, |dispatcher| dispatcher.id().as_raw());
-    published.driver.store(driver, Ordering::Relaxed);
-    published.dispatcher.store(dispatcher, Ordering::Relaxed);
-}
-
 /// How many threads of the process are inside this driver at this moment, as far as their innermost frame tells.
 pub(crate) fn threads_in_driver(driver: u64) -> usize {
     PUBLISHED.iter().filter(|published| published.driver.load(Ordering::Relaxed) == driver).count()
 }
 
-/// Pops the frame when dropped.
-#[must_use = "the frame is popped when the guard is dropped"]
-pub(crate) struct FrameGuard(());
-
-impl Drop for FrameGuard {
-    fn drop(&mut self) {
-        let popped = with_stack(|stack| {
-            let mut stack = stack.borrow_mut();
-            let popped = stack.pop();
-            publish(stack.last());
-            probe::note(|| Note::Left);
-            popped
-        });
-        // Outside of the borrow: dropping what it names may run code that asks what is current.
-        drop(popped);
-    }
+#[inline]
+fn within<R>(frame: &(dyn Frame + 'static), ids: Poster, f: impl FnOnce() -> R) -> R {
+    STACK.with(|stack| {
+        let _shown = ShowAgain(stack, stack.top());
+        stack.show(ids);
+        stack.frames.lend(frame, ids, f)
+    })
 }
 
-/// The stack of this thread, or what it is when there is none any more: a thread that ends, and runs the destructors of
-/// its thread-local values, is inside of nothing.
-fn with_stack<R: Default>(f: impl FnOnce(&RefCell<Vec<Frame>>) -> R) -> R {
-    STACK.try_with(f).unwrap_or_default()
+/// Runs a callback of a dispatcher, or several, inside of it.
+#[inline]
+pub(crate) fn within_dispatcher<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() -> R) -> R {
+    let ids = Poster { driver: dispatcher.owner().id().as_raw(), dispatcher: dispatcher.id().as_raw() };
+    within(dispatcher, ids, f)
 }
 
-fn push(frame: Frame) -> FrameGuard {
-    publish(Some(&frame));
-    probe::note(|| {
-        let dispatcher = frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw());
-        Note::Entered { driver: frame.owner().id().as_raw(), dispatcher }
-    });
-    with_stack(|stack| stack.borrow_mut().push(frame));
-    FrameGuard(())
+/// Runs `f` inside of a driver, without a dispatcher.
+pub(crate) fn within_driver<R>(driver: &Arc<DriverInner>, f: impl FnOnce() -> R) -> R {
+    within(driver, Poster { driver: driver.id().as_raw(), dispatcher: 0 }, f)
 }
 
-/// Enters a dispatcher for a callback.
-pub(crate) fn push_dispatcher(dispatcher: &Arc<DispatcherInner>) -> FrameGuard {
-    push(Frame::Dispatcher(Arc::clone(dispatcher)))
-}
-
-/// Enters a driver without a dispatcher.
-pub(crate) fn push_driver(driver: &Arc<DriverInner>) -> FrameGuard {
-    push(Frame::Driver(Arc::clone(driver)))
-}
-
-/// Enters a driver for the observers of its shutdown, which count as callbacks of `first`.
-pub(crate) fn push_observers(driver: &Arc<DriverInner>, first: Option<DispatcherId>) -> FrameGuard {
-    push(Frame::Observers(Arc::clone(driver), first))
+/// Runs the observers of a driver's shutdown, which count as callbacks of `first`.
+pub(crate) fn within_observers<R>(driver: &Arc<DriverInner>, first: Option<DispatcherId>, f: impl FnOnce() -> R) -> R {
+    let ids = Poster { driver: driver.id().as_raw(), dispatcher: 0 };
+    within(&Observers(Arc::clone(driver), first), ids, f)
 }
 
 /// The dispatcher that a test has made the default of this thread, while the thread is inside of nothing.
 #[cfg(feature = "testing")]
 pub(crate) fn default_dispatcher() -> Option<Arc<DispatcherInner>> {
-    let is_outside = with_stack(|stack| Some(stack.borrow().is_empty())).unwrap_or_default();
+    let is_outside = STACK.with(|stack| stack.frames.depth() == 0);
     if !is_outside {
         return None;
     }
@@ -195,7 +248,7 @@ pub(crate) fn default_dispatcher() -> Option<Arc<DispatcherInner>> {
 /// Sets or clears the default of this thread; false while the thread is inside of something.
 #[cfg(feature = "testing")]
 pub(crate) fn set_default_dispatcher(dispatcher: Option<&Arc<DispatcherInner>>) -> bool {
-    let is_outside = with_stack(|stack| Some(stack.borrow().is_empty())).unwrap_or_default();
+    let is_outside = STACK.with(|stack| stack.frames.depth() == 0);
     let dispatcher = dispatcher.map_or_else(Weak::new, Arc::downgrade);
     is_outside && DEFAULT.try_with(|default| default.replace(dispatcher)).is_ok()
 }
@@ -203,22 +256,18 @@ pub(crate) fn set_default_dispatcher(dispatcher: Option<&Arc<DispatcherInner>>) 
 /// Runs `f`, which is work of `dispatcher`, as if the stack were empty: work on a lane belongs to no driver, also where
 /// one thread does everything.
 pub(crate) fn as_work_of<R>(dispatcher: &Arc<DispatcherInner>, f: impl FnOnce() -> R) -> R {
-    struct Restore(Vec<Frame>, Option<Arc<DispatcherInner>>);
+    struct Restore(Option<Arc<DispatcherInner>>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            WORK_OF.with(|work_of| work_of.replace(self.1.take()));
-            STACK.with(|stack| {
-                stack.replace(std::mem::take(&mut self.0));
-                publish(stack.borrow().last());
-                probe::note(|| Note::Left);
-            });
+            WORK_OF.with(|work_of| work_of.replace(self.0.take()));
         }
     }
-    let stack = STACK.with(RefCell::take);
-    let _restore = Restore(stack, WORK_OF.with(|work_of| work_of.replace(Some(Arc::clone(dispatcher)))));
-    publish(None);
-    probe::note(|| Note::Entered { driver: 0, dispatcher: 0 });
-    f()
+    let _restore = Restore(WORK_OF.with(|work_of| work_of.replace(Some(Arc::clone(dispatcher)))));
+    STACK.with(|stack| {
+        let _shown = ShowAgain(stack, stack.top());
+        stack.show(Poster::NOBODY);
+        stack.frames.hide(f)
+    })
 }
 
 /// The dispatcher whose offloaded work this thread does, while it is inside of nothing else.
@@ -228,16 +277,13 @@ pub(crate) fn dispatcher_of_work() -> Option<Arc<DispatcherInner>> {
 
 /// The dispatcher of the innermost frame.
 pub(crate) fn current_dispatcher() -> Option<Arc<DispatcherInner>> {
-    with_stack(|stack| stack.borrow().last().and_then(Frame::dispatcher).cloned())
+    STACK.with(|stack| stack.frames.look(|frame| frame.dispatcher().cloned())).flatten()
 }
 
 /// The dispatcher whose sequence this thread is in: the current one, the one that observers stand in for, or the default
 /// of the thread that turns the crank of a foreground runtime.
 pub(crate) fn current_sequence() -> Option<DispatcherId> {
-    let stands_in = with_stack(|stack| match stack.borrow().last() {
-        Some(Frame::Observers(_, first)) => *first,
-        _ => None,
-    });
+    let stands_in = STACK.with(|stack| stack.frames.look(|frame| frame.stands_in_for())).flatten();
     stands_in.or_else(|| current_dispatcher().map(|dispatcher| dispatcher.id())).or_else(sequence_of_default)
 }
 
@@ -258,41 +304,38 @@ fn sequence_of_default() -> Option<DispatcherId> {
 
 /// The innermost dispatcher, also if a driver was entered by hand since.
 pub(crate) fn innermost_dispatcher() -> Option<Arc<DispatcherInner>> {
-    with_stack(|stack| stack.borrow().iter().rev().find_map(Frame::dispatcher).cloned())
+    STACK.with(|stack| stack.frames.find(|frame| frame.dispatcher().cloned()))
 }
 
 /// The driver of the innermost frame.
 pub(crate) fn current_driver() -> Option<Arc<DriverInner>> {
-    with_stack(|stack| stack.borrow().last().map(|frame| Arc::clone(frame.owner())))
+    STACK.with(|stack| stack.frames.look(|frame| Arc::clone(frame.owner())))
 }
 
-/// The raw ids of the innermost frame: driver and dispatcher, 0 for none.
-pub(crate) fn current_ids() -> (u64, u64) {
-    let innermost = with_stack(|stack| {
-        stack.borrow().last().map(|frame| {
-            (frame.owner().id().as_raw(), frame.dispatcher().map_or(0, |dispatcher| dispatcher.id().as_raw()))
-        })
-    });
-    innermost.unwrap_or_else(|| {
-        default_dispatcher().map_or((0, 0), |default| (default.owner().id().as_raw(), default.id().as_raw()))
+/// Who posts what this thread posts now: the innermost frame, else the default dispatcher.
+#[inline]
+pub(crate) fn poster() -> Poster {
+    if let Some(innermost) = STACK.with(|stack| stack.frames.note()) {
+        return innermost;
+    }
+    default_dispatcher().map_or(Poster::NOBODY, |default| Poster {
+        driver: default.owner().id().as_raw(),
+        dispatcher: default.id().as_raw(),
     })
 }
 
 /// Whether this thread is inside of a callback of the dispatcher, innermost or not.
 pub(crate) fn is_inside(id: DispatcherId) -> bool {
-    with_stack(|stack| stack.borrow().iter().filter_map(Frame::dispatcher).any(|dispatcher| dispatcher.id() == id))
+    STACK.with(|stack| stack.frames.notes().any(|frame| frame.dispatcher == id.as_raw()))
 }
 
 /// Whether this dispatcher is the innermost one.
+#[inline]
 pub(crate) fn is_current(dispatcher: &DispatcherInner) -> bool {
-    with_stack(|stack| {
-        let stack = stack.borrow();
-        stack.last().and_then(Frame::dispatcher).is_some_and(|top| std::ptr::eq(&raw const **top, dispatcher))
-    })
+    STACK.with(|stack| stack.top().dispatcher == dispatcher.id().as_raw())
 }
 
 /// What an inline decision asks about this thread's stack.
-#[derive(Default)]
 pub(crate) struct StackView {
     pub(crate) owner_in_stack: bool,
     pub(crate) allows_sync_calls: bool,
@@ -302,15 +345,13 @@ pub(crate) struct StackView {
 /// Looks at every frame for `owner`.
 #[inline]
 pub(crate) fn view(owner: &DriverInner) -> StackView {
-    with_stack(|stack| {
-        let stack = stack.borrow();
-        StackView {
-            owner_in_stack: stack.iter().any(|frame| std::ptr::eq(&raw const **frame.owner(), owner)),
-            allows_sync_calls: stack
-                .last()
-                .and_then(Frame::dispatcher)
-                .is_some_and(|dispatcher| dispatcher.allows_sync_calls()),
-            depth: stack.len() as u32,
-        }
+    let owner = owner.id().as_raw();
+    STACK.with(|stack| StackView {
+        owner_in_stack: stack.frames.notes().any(|frame| frame.driver == owner),
+        allows_sync_calls: stack
+            .frames
+            .look(|frame| frame.dispatcher().is_some_and(|dispatcher| dispatcher.allows_sync_calls()))
+            .unwrap_or_default(),
+        depth: stack.frames.depth(),
     })
 }

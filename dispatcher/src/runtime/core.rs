@@ -7,38 +7,20 @@
 //! - `scheduled` is true exactly while the dispatcher is in a run queue of its pool (or about to be put there).
 //! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
 
+use std::collections::VecDeque;
 use std::panic::Location;
-use std::time::Duration;
 
-use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Stage, TypeNameOf};
+use super::active::{ActiveId, ActiveWhat, Actives};
+use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
-use super::flavour::Flavour;
+use super::ids::DispatcherId;
 use super::inline::Reason;
 use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
 use super::suspend::Parking;
-use crate::sync::thread;
 use crate::time::Instant;
-
-/// A callback that runs at this moment.
-#[derive(Debug, Clone)]
-pub(crate) struct Active {
-    pub(crate) thread: thread::ThreadId,
-    pub(crate) what: ActiveWhat,
-    pub(crate) flavour: Flavour,
-    pub(crate) since: Instant,
-    /// What it waits for, if it sleeps in a blocking call.
-    pub(crate) waits_for: Option<&'static str>,
-}
-
-/// What runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ActiveWhat {
-    Callback { kind: Kind, type_name: TypeNameOf, location: &'static Location<'static> },
-    ShutdownObserver,
-}
 
 /// How callbacks came to run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,13 +32,6 @@ pub(crate) struct InlineCounts {
     pub(crate) posted: u64,
     /// Reads that were registered when there was something to read already: no decision is made of them either.
     pub(crate) late_reads: u64,
-}
-
-/// The callback that took longest, as far as the coarse clock tells.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Longest {
-    pub(crate) what: ActiveWhat,
-    pub(crate) ran_for: Duration,
 }
 
 /// Called once, last.
@@ -74,10 +49,10 @@ pub(crate) struct Core {
     /// All but `pending`, which is enumerated.
     pub(crate) counts: Counters,
     pub(crate) inline_counts: InlineCounts,
-    pub(crate) active: Vec<Active>,
-    /// Of those that have returned.
-    pub(crate) longest: Option<Longest>,
+    pub(crate) active: Actives,
     pub(crate) observer: Option<ShutdownObserver>,
+    /// Whether posts may be in the inbox (`inbox.rs`).
+    pub(super) inbox_is_open: bool,
     /// How many threads sleep until it is idle.
     pub(super) idle_waiters: u32,
     /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
@@ -96,9 +71,9 @@ impl Core {
             parking: Parking::default(),
             counts: Counters::default(),
             inline_counts: InlineCounts::default(),
-            active: Vec::new(),
-            longest: None,
+            active: Actives::default(),
             observer,
+            inbox_is_open: false,
             idle_waiters: 0,
             is_retired: false,
         }
@@ -122,6 +97,29 @@ impl Core {
         self.queue.move_to(id, stage);
         self.note_ready(dispatcher.id(), id);
         source
+    }
+
+    /// Puts something that is ready in its place: at the end of the queue, or aside if the driver is suspended.
+    #[inline(always)]
+    pub(super) fn push(&mut self, dispatcher: DispatcherId, posted: Posted) {
+        match self.parking.stage_of_task(posted.flavour) {
+            Stage::Ready => {
+                let id = self.queue.push(posted);
+                self.note_posted(dispatcher, id);
+            }
+            stage => {
+                let id = self.queue.insert_posted(posted, stage);
+                self.note_accepted(dispatcher, id);
+            }
+        }
+    }
+
+    /// Like [`push`](Core::push) for all of these.
+    pub(super) fn append(&mut self, dispatcher: DispatcherId, posted: &mut VecDeque<Posted>) {
+        match self.parking.is_on {
+            true => posted.drain(..).for_each(|posted| self.push(dispatcher, posted)),
+            false => self.queue.append(posted),
+        }
     }
 
     /// Counts the end of a callback that is about to be invoked.
@@ -161,56 +159,12 @@ impl Core {
         wanted
     }
 
-    /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place.
-    pub(crate) fn enter(
-        &mut self,
-        entry: &Entry,
-        location: &'static Location<'static>,
-        dispatcher: &DispatcherInner,
-    ) -> ActiveId {
+    /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place. `since` is by
+    /// the coarse clock.
+    #[inline]
+    pub(crate) fn enter(&mut self, entry: &Entry, location: &'static Location<'static>, since: Instant) -> ActiveId {
         let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
-        self.enter_as(what, entry.flavour, dispatcher)
-    }
-
-    /// Like [`enter`](Core::enter), for what is no callback.
-    #[inline]
-    pub(crate) fn enter_as(&mut self, what: ActiveWhat, flavour: Flavour, dispatcher: &DispatcherInner) -> ActiveId {
-        let thread = thread::current_id();
-        let since = dispatcher.pool().coarse_now();
-        self.active.push(Active { thread, what, flavour, since, waits_for: None });
-        ActiveId(thread)
-    }
-
-    /// Notes what the newest callback of a thread waits for.
-    pub(crate) fn note_wait(&mut self, thread: thread::ThreadId, waits_for: Option<&'static str>) {
-        if let Some(active) = self.active.iter_mut().rfind(|active| active.thread == thread) {
-            active.waits_for = waits_for;
-        }
-    }
-
-    /// How the newest callback of a thread was posted.
-    pub(super) fn flavour_of(&self, id: ActiveId) -> Flavour {
-        let newest = self.active.iter().rfind(|active| active.thread == id.0);
-        newest.map_or(Flavour::REGULAR, |active| active.flavour)
-    }
-
-    /// The callback of [`enter`](Core::enter) has returned; `now` is by the coarse clock.
-    #[inline]
-    pub(crate) fn exit(&mut self, id: ActiveId, now: Instant) {
-        // The newest of this thread: inline calls nest only across dispatchers, but an unsynchronized one may nest.
-        let Some(at) = self.active.iter().rposition(|active| active.thread == id.0) else { return };
-        let is_last = at + 1 == self.active.len();
-        // Most often there is no other, and nothing to move.
-        let ended = if is_last { self.active.pop() } else { Some(self.active.remove(at)) };
-        let Some(Active { what, since, .. }) = ended else { return };
-        // By the coarse clock most take no time at all.
-        if now == since {
-            return;
-        }
-        let ran_for = now.duration_since(since);
-        if ran_for > self.longest.map_or(Duration::ZERO, |longest| longest.ran_for) {
-            self.longest = Some(Longest { what, ran_for });
-        }
+        self.active.enter(what, entry.flavour, since)
     }
 
     /// Counts what is accepted as ready, and of which no inline decision is made.
@@ -220,17 +174,5 @@ impl Core {
             Kind::Read => self.inline_counts.late_reads += 1,
             _ => {}
         }
-    }
-}
-
-/// The place of a running callback in the list of what runs.
-#[derive(Debug, Clone, Copy)]
-#[must_use = "a callback that is entered has to be exited"]
-pub(crate) struct ActiveId(thread::ThreadId);
-
-impl ActiveId {
-    /// The newest callback of the calling thread.
-    pub(crate) fn of_this_thread() -> Self {
-        ActiveId(thread::current_id())
     }
 }

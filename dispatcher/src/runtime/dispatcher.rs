@@ -11,11 +11,13 @@
 use std::panic::Location;
 use std::sync::OnceLock;
 
-use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Poster, Stage};
-use super::core::{ActiveId, Core, ShutdownObserver};
+use super::active::ActiveId;
+use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
+use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver_inner::DriverInner;
 use super::flavour::Flavour;
+use super::inbox::Inbox;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
@@ -48,6 +50,8 @@ pub(crate) struct DispatcherInner {
     /// Whether callbacks may block: as it was made, until it is sealed. Written under the lock of `core`.
     allows_sync_calls: AtomicBool,
     core: Mutex<Core>,
+    /// Made when it is opened for the first time.
+    inbox: OnceLock<Box<Inbox>>,
     /// Signalled under the lock, only if somebody waits (`idle.rs`).
     became_idle: Condvar,
 }
@@ -64,12 +68,11 @@ pub(crate) struct Claimed {
 impl Claimed {
     /// Makes the call. No lock is held.
     pub(crate) fn run(self, outcome: Outcome) {
-        let Claimed { dispatcher, id, callback, active } = self;
-        {
-            let _frame = call_stack::push_dispatcher(&dispatcher);
+        let Claimed { dispatcher, id, mut callback, active } = self;
+        call_stack::within_dispatcher(&dispatcher, || {
             dispatcher.note_begun(id, outcome, true);
-            dispatcher.invoke(id, callback, outcome);
-        }
+            dispatcher.invoke(id, &mut callback, outcome);
+        });
         dispatcher.leave(Some(active));
     }
 }
@@ -99,6 +102,7 @@ impl DispatcherInner {
             options,
             owner,
             core: Mutex::new(Core::new(observer)),
+            inbox: OnceLock::new(),
             pool,
             pinned_to,
             stop: OnceLock::new(),
@@ -140,13 +144,53 @@ impl DispatcherInner {
         self.pinned_to
     }
 
+    /// Locks, with everything that was posted before taken in.
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        let mut core = self.core.lock();
+        if core.inbox_is_open {
+            self.take_in(&mut core);
+        }
+        core
+    }
+
+    /// Locks for the next callback that is ready: what is in the inbox comes after it, and is left there.
+    #[inline]
+    pub(super) fn lock_as_it_is(&self) -> MutexGuard<'_, Core> {
         self.core.lock()
+    }
+
+    /// Locks for a post. A poster that has to wait opens the inbox for those that come after it.
+    #[inline]
+    fn lock_to_post(&self) -> MutexGuard<'_, Core> {
+        if let Some(mut core) = self.core.try_lock() {
+            if core.inbox_is_open {
+                self.take_in(&mut core);
+            }
+            return core;
+        }
+        let mut core = self.lock();
+        self.open_inbox(&mut core);
+        core
+    }
+
+    pub(super) fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.get().map(|inbox| &**inbox)
+    }
+
+    pub(super) fn inbox_or_new(&self) -> &Inbox {
+        self.inbox.get_or_init(Box::default)
     }
 
     /// What those sleep on that wait until it is idle.
     pub(super) fn became_idle(&self) -> &Condvar {
         &self.became_idle
+    }
+
+    /// The time by the coarse clock.
+    #[inline]
+    pub(super) fn coarse_now(&self) -> Instant {
+        self.pool.coarse_now()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -156,7 +200,7 @@ impl DispatcherInner {
     /// The state behind stop tokens, made when the first one is asked for.
     pub(crate) fn stop_state(&self) -> Arc<StopState> {
         // Made under the lock, so that a shutdown that begins at this moment either finds it or is seen by it.
-        let core = self.core.lock();
+        let core = self.lock();
         let stop = self.stop.get_or_init(|| Arc::new(StopState::new(!core.state.accepts())));
         Arc::clone(stop)
     }
@@ -168,19 +212,19 @@ impl DispatcherInner {
 
     /// The numbers of this moment.
     pub(crate) fn counters(&self) -> Counters {
-        self.core.lock().counters()
+        self.lock().counters()
     }
 
     /// The numbers of this moment for the last time: what is refused later is the driver's to count.
     pub(crate) fn retire(&self) -> Counters {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         core.is_retired = true;
         core.counters()
     }
 
     /// Locks, and counts an acceptance that the caller carries out; or counts a refusal.
     pub(crate) fn admit(&self) -> Result<MutexGuard<'_, Core>, NotAccepted> {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         if core.state.accepts() {
             core.counts.accepted += 1;
             return Ok(core);
@@ -204,9 +248,39 @@ impl DispatcherInner {
 
     /// What is known of a callback that is about to be accepted.
     pub(super) fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
-        let (driver, dispatcher) = call_stack::current_ids();
+        let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
+        Details { deadline, source: EventSource::None, poster, location, accepted_at }
+    }
+
+    /// Accepts a task that is ready and that nobody is given a name of; it comes back if it is refused.
+    pub(crate) fn accept_posted(
+        self: &Arc<Self>,
+        flavour: Flavour,
+        location: &'static Location<'static>,
+        callback: Callback,
+    ) -> Result<(), Callback> {
+        let poster = call_stack::poster();
         let accepted_at = self.pool.coarse_now();
-        Details { deadline, source: EventSource::None, poster: Poster { driver, dispatcher }, location, accepted_at }
+        if let Some(mut inbox) = self.inbox().and_then(Inbox::lock_if_open) {
+            inbox.push(Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Task });
+            return Ok(());
+        }
+        let mut core = self.lock_to_post();
+        if !core.state.accepts() {
+            drop(core);
+            self.count_refusal();
+            return Err(callback);
+        }
+        core.counts.accepted += 1;
+        core.inline_counts.posted += 1;
+        let accepted_at = if core.is_at_rest() { self.pool.time_after_rest() } else { accepted_at };
+        core.push(self.id, Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Task });
+        let schedule = core.wants_schedule(self.options.synchronized);
+        drop(core);
+        if schedule {
+            self.schedule();
+        }
+        Ok(())
     }
 
     /// Accepts a callback that is ready. `make` is called only if it is accepted.
@@ -261,15 +335,18 @@ impl DispatcherInner {
         flavour: Flavour,
         location: &'static Location<'static>,
     ) {
-        let mut details = self.details(location, Instant::INFINITE);
-        let mut core = self.lock();
-        if core.is_at_rest() {
-            details.accepted_at = self.pool.time_after_rest();
+        let poster = call_stack::poster();
+        let accepted_at = self.pool.coarse_now();
+        let mut posted = Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Wake };
+        if let Some(mut inbox) = self.inbox().and_then(Inbox::lock_if_open) {
+            inbox.push(posted);
+            return;
         }
-        let outcome = if core.state.accepts() { Outcome::Done(0) } else { Outcome::Canceled };
-        let stage = core.parking.stage_of_task(flavour);
-        let id = core.queue.insert(Entry { callback, kind: Kind::Wake, flavour, outcome }, details, stage);
-        core.note_accepted(self.id, id);
+        let mut core = self.lock_to_post();
+        if core.is_at_rest() {
+            posted.accepted_at = self.pool.time_after_rest();
+        }
+        core.push(self.id, posted);
         let schedule = core.wants_schedule(self.options.synchronized);
         drop(core);
         if schedule {
@@ -280,7 +357,7 @@ impl DispatcherInner {
     /// Turns an acceptance into a refusal, because what the callback waits for could not be armed. `None`: it has
     /// ended meanwhile (a shutdown told it), so it stays accepted.
     pub(crate) fn refuse_after_all(&self, id: OpId) -> Option<Callback> {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         let (entry, _) = core.queue.remove(id)?;
         core.counts.accepted -= 1;
         core.counts.refused += 1;
@@ -292,7 +369,7 @@ impl DispatcherInner {
     /// Notes where an armed operation's event comes from; the source comes back if it is not wanted, so that the caller
     /// takes it down: the operation has ended, is about to be canceled, sleeps, or has another source by now.
     pub(crate) fn set_source(&self, id: OpId, source: EventSource) -> Result<(), EventSource> {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         match core.queue.stage(id) {
             Some(stage) if stage.is_armed() && !core.sleeps_through(id) => {
                 match core.queue.details_mut(id) {
@@ -328,7 +405,7 @@ impl DispatcherInner {
         inline: impl FnOnce(Claimed),
     ) -> Option<(Arc<Self>, bool)> {
         let caller = self.caller(origin);
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         match self.decide(&mut core, id, origin, caller) {
             Some(Decision::Inline) => {
                 core.inline_counts.inlined += 1;
@@ -336,7 +413,7 @@ impl DispatcherInner {
                 let (entry, details) = core.queue.remove(id).expect("what is decided about is there");
                 probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
                 core.count_end(entry.kind, outcome);
-                let active = core.enter(&entry, details.location, &self);
+                let active = core.enter(&entry, details.location, self.coarse_now());
                 drop(core);
                 self.take_down(details.source);
                 inline(Claimed { dispatcher: self, id, callback: entry.callback, active });
@@ -363,7 +440,7 @@ impl DispatcherInner {
     pub(crate) fn take_event(self: &Arc<Self>, id: OpId, outcome: Outcome, last: bool) -> Told {
         let origin = if last { Origin::Event } else { Origin::Queued };
         let caller = self.caller(origin);
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         if core.sleeps_through(id) {
             return Told::All;
         }
@@ -416,7 +493,7 @@ impl DispatcherInner {
     /// instead of what it waited for, unless that is an end of its own, such as a peer that closed. Nothing happens if
     /// it has begun or ended. Calls no user code.
     pub(crate) fn cancel_with_notice(self: &Arc<Self>, id: OpId) {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         let Some(stage) = core.queue.stage(id) else { return };
         let Some(entry) = core.queue.entry_mut(id) else { return };
         let is_decided =
@@ -442,7 +519,7 @@ impl DispatcherInner {
 
     /// Takes a pending operation back. The winner owns the callback; `None` when it has begun or ended.
     pub(crate) fn take_back(&self, id: OpId) -> Option<Callback> {
-        let mut core = self.core.lock();
+        let mut core = self.lock();
         if core.queue.stage(id) == Some(Stage::OffloadRunning) {
             return None;
         }

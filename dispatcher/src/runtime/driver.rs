@@ -94,8 +94,7 @@ impl Driver {
     /// Dispatchers may be created inside with [`DispatcherBuilder::build`], and nothing calls into this driver from
     /// this thread meanwhile. The driver is left again if `f` panics.
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _frame = call_stack::push_driver(&self.0);
-        f()
+        call_stack::within_driver(&self.0, f)
     }
 
     /// Lets this driver create dispatchers of a scheduler role, in a runtime that

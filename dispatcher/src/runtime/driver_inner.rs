@@ -273,20 +273,20 @@ impl DriverInner {
 
     fn run_observers(self: &Arc<Self>, observers: Vec<ShutdownObserver>) {
         let first = self.core.lock().first;
-        let frame = call_stack::push_observers(self, first.and_then(FirstDispatcher::sequence));
-        let since = self.runtime.default_pool().coarse_now();
-        self.core.lock().observing = Some((thread::current_id(), since));
-        probe::note(|| Note::DriverObserverBegun { driver: self.id.as_raw() });
-        for observer in observers {
-            self.guard_panic(|| {
-                probe::point(Point::Begin);
-                observer();
-            });
-        }
-        probe::note(|| Note::DriverObserverEnded { driver: self.id.as_raw() });
-        let requester = self.power.lock().close();
-        self.guard_panic(|| drop(requester));
-        drop(frame);
+        call_stack::within_observers(self, first.and_then(FirstDispatcher::sequence), || {
+            let since = self.runtime.default_pool().coarse_now();
+            self.core.lock().observing = Some((thread::current_id(), since));
+            probe::note(|| Note::DriverObserverBegun { driver: self.id.as_raw() });
+            for observer in observers {
+                self.guard_panic(|| {
+                    probe::point(Point::Begin);
+                    observer();
+                });
+            }
+            probe::note(|| Note::DriverObserverEnded { driver: self.id.as_raw() });
+            let requester = self.power.lock().close();
+            self.guard_panic(|| drop(requester));
+        });
         {
             let mut core = self.core.lock();
             core.observing = None;

@@ -66,6 +66,7 @@ impl Core {
         match self.state {
             DispatcherState::Running => {
                 self.inside == Inside::default()
+                    && !self.inbox_is_open
                     && self.queue.is_ready_empty()
                     && self.queue.len_of(Stage::Offloaded) == 0
             }
@@ -81,8 +82,8 @@ impl Core {
 
     fn has_queued_tasks(&self) -> bool {
         let queued = [Stage::Ready, Stage::Parked, Stage::ParkedWake].into_iter();
-        let mut queued = queued.flat_map(|stage| self.queue.entries(stage));
-        queued.any(|(entry, _)| matches!(entry.kind, Kind::Task | Kind::Delayed))
+        let mut queued = queued.flat_map(|stage| self.queue.pending(stage));
+        queued.any(|pending| matches!(pending.kind, Kind::Task | Kind::Delayed))
     }
 }
 

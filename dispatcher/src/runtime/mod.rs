@@ -3,6 +3,7 @@
 //! A [`Runtime`] is a plain value; several may live in a process, one a test for example. It knows nothing of channels
 //! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
 
+pub(crate) mod active;
 mod always_on;
 pub(crate) mod blocked;
 mod blocking;
@@ -20,6 +21,7 @@ pub(crate) mod flavour;
 mod handle;
 mod idle;
 mod ids;
+mod inbox;
 pub(crate) mod inline;
 mod irq;
 #[cfg(not(shuttle))]
@@ -43,6 +45,8 @@ mod shuttle_dispatcher;
 mod shuttle_dump;
 #[cfg(all(test, shuttle))]
 mod shuttle_idle;
+#[cfg(all(test, shuttle))]
+mod shuttle_inbox;
 #[cfg(all(test, shuttle))]
 mod shuttle_irqs;
 #[cfg(all(test, shuttle))]

@@ -42,10 +42,30 @@ impl Core {
         self.note_ready(dispatcher, id);
     }
 
+    /// Notes that something was accepted which is the last of the row by now.
+    #[inline]
+    pub(super) fn note_posted(&self, dispatcher: DispatcherId, id: OpId) {
+        probe::note_some(|| {
+            let (posted, _) = self.queue.newest_of_row()?;
+            Some(Note::Accepted {
+                ticket: id.ticket(dispatcher),
+                kind: posted.kind.as_str(),
+                type_name: posted.callback.type_name(),
+                location: posted.location,
+                deadline: u64::MAX,
+                always_on: posted.flavour.is_always_on(),
+            })
+        });
+        probe::note_some(|| {
+            let (_, outcome) = self.queue.newest_of_row()?;
+            Some(Note::Ready { ticket: id.ticket(dispatcher), told: outcome.as_told() })
+        });
+    }
+
     /// Notes that an operation is ready, if it is.
     #[inline]
     pub(super) fn note_ready(&self, dispatcher: DispatcherId, id: OpId) {
-        let ticket = || id.ticket(dispatcher);
+        let ticket = || self.queue.noted_as(id).ticket(dispatcher);
         probe::note_some(|| {
             let (entry, _) = self.queue.look(id)?;
             match self.queue.stage(id)? {

@@ -7,9 +7,9 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 
+use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
-use super::core::{ActiveId, ActiveWhat};
 use super::dispatcher::DispatcherInner;
 use super::flavour::Flavour;
 use super::handle::DispatcherHandle;
@@ -131,7 +131,7 @@ impl DispatcherInner {
             let what = ActiveWhat::Callback { kind: Kind::Offload, type_name, location };
             // Listed as running on the worker's thread until `finish_offload`, which runs on the same thread.
             // A suspend does not wait for it.
-            let _: ActiveId = core.enter_as(what, Flavour::ALWAYS_ON, self);
+            let _: ActiveId = core.active.enter(what, Flavour::ALWAYS_ON, self.coarse_now());
         }
         true
     }
@@ -140,7 +140,7 @@ impl DispatcherInner {
     /// work that runs or a result that waits.
     fn finish_offload(self: &Arc<Self>, id: OpId) {
         let mut core = self.lock();
-        core.exit(ActiveId::of_this_thread(), self.pool().coarse_now());
+        core.active.exit(ActiveId::of_this_thread(), self.coarse_now());
         core.inside.offloads -= 1;
         core.inline_counts.deferred[Reason::Queued as usize] += 1;
         core.make_ready(self, id, Outcome::Done(0));

@@ -16,14 +16,15 @@
 //! that fires finds its operation already marked and changes nothing; a worker that finishes delivers its result in
 //! step 2; a wake is taken until step 5, in which there is no future left to wake.
 
+use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
 use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage};
-use super::core::{ActiveWhat, Core};
+use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use super::state::{BeginShutdown, DispatcherState};
-use crate::pool::Turn;
+use crate::pool::{Task, Turn};
 use crate::sync::Arc;
 use crate::sync::probe::{self, Note, Point};
 
@@ -35,6 +36,7 @@ impl DispatcherInner {
             return;
         }
         probe::note(|| Note::ShutdownBegan { dispatcher: self.id().as_raw() });
+        self.close_inbox(&mut core);
         let Leftovers { sources, triggers } = core.mark_canceled(self.id());
         let stop = self.stop_state_if_any().cloned();
         let schedule = core.wants_schedule(self.options().synchronized);
@@ -53,7 +55,23 @@ impl DispatcherInner {
 
     /// Steps 3 to 5. The calling turn has entered, and nobody else is inside.
     pub(crate) fn cancel_pending(self: &Arc<Self>) -> Turn {
-        let frame = call_stack::push_dispatcher(self);
+        let active = match call_stack::within_dispatcher(self, || self.cancel_and_observe()) {
+            Ok(active) => active,
+            Err(turn) => return turn,
+        };
+        let mut core = self.lock();
+        core.active.exit(active, self.coarse_now());
+        core.inside.callbacks -= 1;
+        core.state.observer_returned();
+        self.tell_if_idle(&core);
+        drop(core);
+        self.give_back();
+        self.owner().dispatcher_is_gone(self);
+        Turn::Done
+    }
+
+    /// Steps 3 to 5 as far as they call the code of others. `Err`: another turn is to go on, or nobody yet.
+    fn cancel_and_observe(self: &Arc<Self>) -> Result<ActiveId, Turn> {
         self.cancel_ready();
         if self.wake_futures() {
             self.cancel_ready();
@@ -63,14 +81,12 @@ impl DispatcherInner {
             // Some waker is on its way here on another thread.
             core.inside.callbacks -= 1;
             let again = !core.queue.is_ready_empty() && core.wants_schedule(self.options().synchronized);
-            drop(core);
-            drop(frame);
-            return if again { Turn::Again } else { Turn::Done };
+            return Err(if again { Turn::Again(Arc::clone(self) as Task) } else { Turn::Done });
         }
         core.state.pending_is_over();
         let irqs = std::mem::take(&mut core.irqs);
         let observer = core.observer.take();
-        let active = core.enter_as(ActiveWhat::ShutdownObserver, Flavour::ALWAYS_ON, self);
+        let active = core.active.enter(ActiveWhat::ShutdownObserver, Flavour::ALWAYS_ON, self.coarse_now());
         drop(core);
         // What triggered them may be the caller's, and nobody else's.
         self.guard_panic(|| drop(irqs));
@@ -82,32 +98,23 @@ impl DispatcherInner {
             });
         }
         probe::note(|| Note::ObserverEnded { dispatcher: self.id().as_raw() });
-        drop(frame);
-        let mut core = self.lock();
-        core.exit(active, self.pool().coarse_now());
-        core.inside.callbacks -= 1;
-        core.state.observer_returned();
-        self.tell_if_idle(&core);
-        drop(core);
-        self.give_back();
-        self.owner().dispatcher_is_gone(self);
-        Turn::Done
+        Ok(active)
     }
 
     /// Invokes what is ready until nothing is.
     fn cancel_ready(self: &Arc<Self>) {
         let mut active = None;
         loop {
-            let mut core = self.lock();
+            let mut core = self.lock_as_it_is();
             if let Some(active) = active.take() {
-                core = self.exit(core, active);
+                core = self.exit(core, active, self.coarse_now());
             }
-            let Some((id, entry, location)) = core.queue.pop_ready() else { return };
+            let Some((id, mut entry, location)) = core.queue.pop_ready() else { return };
             core.count_end(entry.kind, entry.outcome);
-            active = Some(core.enter(&entry, location, self));
+            active = Some(core.enter(&entry, location, self.coarse_now()));
             drop(core);
             self.note_begun(id, entry.outcome, false);
-            self.invoke(id, entry.callback, entry.outcome);
+            self.invoke(id, &mut entry.callback, entry.outcome);
         }
     }
 
@@ -142,6 +149,7 @@ impl Core {
             left.triggers.extend(trigger);
         }
         self.parking.is_on = false;
+        self.queue.cancel_row();
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
             self.cancel_unless_decided(id);

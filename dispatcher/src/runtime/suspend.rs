@@ -19,9 +19,10 @@
 
 use std::fmt;
 
+use super::active::ActiveId;
 use super::call_stack;
 use super::callback_queue::{EventSource, OpId, Outcome, Stage};
-use super::core::{ActiveId, Core};
+use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::driver::Driver;
 use super::driver_inner::DriverInner;
@@ -106,6 +107,7 @@ impl Core {
         }
         self.parking.is_on = true;
         let mut wake_is_queued = false;
+        self.queue.empty_row();
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         for id in ready {
             let Some(entry) = self.queue.entry_mut(id) else { continue };
@@ -216,10 +218,15 @@ impl DispatcherInner {
     }
 
     /// A callback has returned. If the driver's suspend waits for it, the driver is told so, for which the lock is let
-    /// go for a moment; this thread still counts as inside.
+    /// go for a moment; this thread still counts as inside. `now` is by the coarse clock.
     #[inline]
-    pub(crate) fn exit<'a>(&'a self, mut core: MutexGuard<'a, Core>, active: ActiveId) -> MutexGuard<'a, Core> {
-        core.exit(active, self.pool().coarse_now());
+    pub(crate) fn exit<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        active: ActiveId,
+        now: Instant,
+    ) -> MutexGuard<'a, Core> {
+        core.active.exit(active, now);
         if core.parking.is_waited_for { self.report_if_quiet(core) } else { core }
     }
 
@@ -291,8 +298,7 @@ impl Runnable for CallTurn {
     fn run_turn(self: Arc<Self>) -> Turn {
         let driver = &self.0;
         let due = driver.power().lock().begin_call();
-        {
-            let _frame = call_stack::push_driver(driver);
+        call_stack::within_driver(driver, || {
             driver.guard_panic(|| {
                 probe::point(Point::Begin);
                 match due {
@@ -301,7 +307,7 @@ impl Runnable for CallTurn {
                     DueCall::Nothing => {}
                 }
             });
-        }
+        });
         driver.power().lock().end_call();
         driver.finish_if_due();
         Turn::Done

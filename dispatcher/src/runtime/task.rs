@@ -49,7 +49,12 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.accept(task).map(|_| ())
+        probe::point(Point::Post);
+        let accepted = self.inner().accept_posted(self.flavour(), Location::caller(), Callback::new(TaskFn(task)));
+        accepted.map_err(|refused| {
+            let TaskFn(task) = refused.into_inner().expect("what is refused is what was posted");
+            PostError::new(task)
+        })
     }
 
     /// Posts a task that can be taken back.

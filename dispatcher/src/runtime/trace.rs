@@ -7,7 +7,7 @@ use super::dispatcher::DispatcherInner;
 
 /// Calls a callback of the dispatcher, inside of a span if somebody listens.
 #[inline]
-pub(super) fn invoke(dispatcher: &DispatcherInner, callback: Callback, outcome: Outcome) {
+pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) {
     if tracing::enabled!(tracing::Level::TRACE) {
         invoke_in_span(dispatcher, callback, outcome);
     } else {
@@ -17,7 +17,7 @@ pub(super) fn invoke(dispatcher: &DispatcherInner, callback: Callback, outcome: 
 
 #[cold]
 #[inline(never)]
-fn invoke_in_span(dispatcher: &DispatcherInner, callback: Callback, outcome: Outcome) {
+fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) {
     let (driver, name) = (dispatcher.owner().name(), dispatcher.options().name.as_str());
     let span = tracing::trace_span!("callback", driver, dispatcher = name, what = callback.type_name(), ?outcome);
     let _entered = span.enter();

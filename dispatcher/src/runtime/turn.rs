@@ -11,20 +11,21 @@
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
+use super::active::ActiveId;
 use super::call_stack;
 #[cfg(feature = "testing")]
 use super::callback_queue::Stage;
 use super::callback_queue::{Callback, Entry, OpId, Outcome};
-use super::core::{ActiveId, Core};
+use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use super::trace;
 use crate::pool::{Place, Runnable, Turn};
-use crate::sync::Arc;
 #[cfg(feature = "testing")]
 use crate::sync::probe::Choice;
 use crate::sync::probe::{self, Actor, Note};
+use crate::sync::{Arc, MutexGuard};
 
 impl Runnable for DispatcherInner {
     fn place(&self) -> Place {
@@ -40,7 +41,7 @@ impl Runnable for DispatcherInner {
     }
 
     fn run_turn(self: Arc<Self>) -> Turn {
-        let mut core = self.lock();
+        let mut core = self.lock_as_it_is();
         core.scheduled = false;
         match core.state.next_turn(core.inside) {
             NextTurn::Nothing => Turn::Done,
@@ -55,52 +56,74 @@ impl Runnable for DispatcherInner {
                     return Turn::Done;
                 }
                 core.inside.callbacks += 1;
-                drop(core);
-                self.run_ready()
+                match self.run_ready(core) {
+                    true => Turn::Again(self),
+                    false => Turn::Done,
+                }
             }
         }
     }
 }
 
 impl DispatcherInner {
-    fn run_ready(self: &Arc<Self>) -> Turn {
-        let frame = call_stack::push_dispatcher(self);
-        let mut active: Option<ActiveId> = None;
+    /// Runs a batch of what is ready; the thread has entered, and leaves. Whether it is to be put into the run queue.
+    fn run_ready<'a>(self: &'a Arc<Self>, core: MutexGuard<'a, Core>) -> bool {
+        let mut core = call_stack::within_dispatcher(self, || self.run_batch(core));
+        self.has_left(&mut core)
+    }
+
+    /// The lock is taken once a callback: the end of one and the beginning of the next are one step.
+    fn run_batch<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        let synchronized = self.options().synchronized;
+        let mut now = self.coarse_now();
         for _ in 0..self.owner().batch() {
-            let mut core = self.lock();
-            if let Some(active) = active.take() {
-                core = self.exit(core, active);
-            }
             if core.state != DispatcherState::Running {
                 break;
             }
-            let Some((id, entry, location)) = self.pop_ready(&mut core) else { break };
+            if core.queue.is_ready_empty() {
+                if !core.inbox_is_open {
+                    break;
+                }
+                self.take_in(&mut core);
+            }
+            let Some((id, mut entry, location)) = self.pop_ready(&mut core) else { break };
             core.count_end(entry.kind, entry.outcome);
-            active = Some(core.enter(&entry, location, self));
-            let share = !self.options().synchronized && core.wants_schedule(false);
+            let active = core.enter(&entry, location, now);
+            let share = !synchronized && core.wants_schedule(false);
             drop(core);
             if share {
                 self.schedule_beside();
             }
             self.note_begun(id, entry.outcome, false);
-            self.invoke(id, entry.callback, entry.outcome);
+            self.invoke(id, &mut entry.callback, entry.outcome);
+            core = self.lock_as_it_is();
+            now = self.coarse_now();
+            core = self.exit(core, active, now);
         }
-        drop(frame);
-        let mut core = self.lock();
-        if let Some(active) = active {
-            core = self.exit(core, active);
-        }
+        core
+    }
+
+    /// A thread leaves. Whether the dispatcher is to be put into the run queue.
+    fn has_left(&self, core: &mut Core) -> bool {
         core.inside.callbacks -= 1;
-        self.tell_if_idle(&core);
-        if core.wants_schedule(self.options().synchronized) { Turn::Again } else { Turn::Done }
+        if core.inbox_is_open {
+            self.leave_inbox(core);
+        }
+        core.queue.trim();
+        self.tell_if_idle(core);
+        core.wants_schedule(self.options().synchronized)
     }
 
     /// What is called next: the first of what is ready, or any of it if several threads could have taken some each and one
     /// of them has come before the others.
+    #[inline]
     fn pop_ready(&self, core: &mut Core) -> Option<(OpId, Entry, &'static Location<'static>)> {
         #[cfg(feature = "testing")]
         if !self.options().synchronized {
-            return core.queue.pop_nth_ready(probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready)));
+            let nth = probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready));
+            if nth > 0 {
+                return core.queue.pop_nth_ready(nth);
+            }
         }
         core.queue.pop_ready()
     }
@@ -112,13 +135,14 @@ impl DispatcherInner {
         let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
         let active = claimed.as_ref().map(|(_, entry, location)| {
             core.count_end(entry.kind, entry.outcome);
-            core.enter(entry, location, self)
+            core.enter(entry, location, self.coarse_now())
         });
         drop(core);
-        if let Some((id, entry, _)) = claimed {
-            let _frame = call_stack::push_dispatcher(self);
-            self.note_begun(id, entry.outcome, true);
-            self.invoke(id, entry.callback, entry.outcome);
+        if let Some((id, mut entry, _)) = claimed {
+            call_stack::within_dispatcher(self, || {
+                self.note_begun(id, entry.outcome, true);
+                self.invoke(id, &mut entry.callback, entry.outcome);
+            });
         }
         self.leave(active);
     }
@@ -127,11 +151,9 @@ impl DispatcherInner {
     pub(crate) fn leave(self: &Arc<Self>, active: Option<ActiveId>) {
         let mut core = self.lock();
         if let Some(active) = active {
-            core = self.exit(core, active);
+            core = self.exit(core, active, self.coarse_now());
         }
-        core.inside.callbacks -= 1;
-        self.tell_if_idle(&core);
-        let schedule = core.wants_schedule(self.options().synchronized);
+        let schedule = self.has_left(&mut core);
         drop(core);
         if schedule {
             self.schedule();
@@ -139,12 +161,14 @@ impl DispatcherInner {
     }
 
     /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
-    pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: Callback, outcome: Outcome) {
+    #[inline]
+    pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: &mut Callback, outcome: Outcome) {
         self.guard_panic(|| trace::invoke(self, callback, outcome));
         probe::note(|| Note::Ended { ticket: id.ticket(self.id()) });
     }
 
     /// Runs user code and reports its panic.
+    #[inline]
     pub(crate) fn guard_panic(self: &Arc<Self>, user_code: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
             let message = message_of(payload);

@@ -19,6 +19,8 @@
 #[allow(dead_code, reason = "synchronous channel calls wait on it; a build of the loops alone has none")]
 mod completion;
 mod inbox;
+#[allow(dead_code, reason = "the call stacks of dispatchers; a build of the loops alone has none")]
+mod lent_stack;
 mod node;
 mod payload;
 #[allow(dead_code, unused_imports, reason = "asked from the layers above, with the testing kit or without")]
@@ -46,6 +48,8 @@ pub(crate) use native::*;
 pub(crate) use completion::Completion;
 #[allow(unused_imports, reason = "loops take from it, and a model of the pool has none")]
 pub(crate) use inbox::{Chain, Inbox, Pushed};
+#[allow(unused_imports, reason = "the call stacks of dispatchers; a build of the loops alone has none")]
+pub(crate) use lent_stack::LentStack;
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
 pub(crate) use payload::{FirstPanic, guard_waker, message_of};
 pub(crate) use small_fn::SmallFn;

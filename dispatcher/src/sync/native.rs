@@ -97,13 +97,25 @@ impl<T: ?Sized> UnsafeCell<T> {
 pub(crate) mod thread {
     //! Threads of the normal build: every one has a name.
 
+    use std::cell::Cell;
     use std::io;
 
     pub(crate) use std::thread::{ThreadId, yield_now};
 
     /// The running thread's identity.
     pub(crate) fn current_id() -> ThreadId {
-        std::thread::current().id()
+        super::thread_local! {
+            /// Kept, because the library counts a reference to the thread up and down to tell it.
+            static ID: Cell<Option<ThreadId>> = const { Cell::new(None) };
+        }
+        ID.with(|id| id.get().unwrap_or_else(|| ask_for_id(id)))
+    }
+
+    #[cold]
+    fn ask_for_id(kept: &Cell<Option<ThreadId>>) -> ThreadId {
+        let id = std::thread::current().id();
+        kept.set(Some(id));
+        id
     }
 
     /// Waits for a spawned thread.

@@ -6,7 +6,8 @@
 //!
 //! # Invariants
 //! - `storage` holds a valid value of the type for which `vtable` was made, from [`Callback::new`] until the value is
-//!   moved out by [`Callback::invoke`] or [`Callback::into_inner`], which forget the callback, or dropped in `Drop`.
+//!   moved out by [`Callback::invoke`], which leaves the table of nothing ([`SPENT`]) there, or by
+//!   [`Callback::into_inner`], which forgets the callback, or dropped in `Drop`.
 //! - The stored type is `Send`, because [`Callback::new`] asks for it; that is what makes the callback `Send`.
 #![allow(unsafe_code, reason = "type erasure without an allocation; the invariants above are kept by this file alone")]
 
@@ -90,6 +91,9 @@ pub(crate) struct Callback {
 // SAFETY: the stored value is `Send` (bound of `Invoke`, asked for by `new`); nothing else in a callback is shared.
 unsafe impl Send for Callback {}
 
+/// What a callback is that has been called: nothing.
+static SPENT: VTable = VTable { invoke: |_, _| {}, drop: |_| {}, type_id: TypeId::of::<()>, type_name: || "" };
+
 struct Inline<C>(C);
 struct Boxed<C>(C);
 
@@ -144,12 +148,12 @@ impl Callback {
         }
     }
 
-    /// Calls it.
-    pub(crate) fn invoke(self, outcome: Outcome) {
-        let mut this = ManuallyDrop::new(self);
-        let storage = &raw mut this.storage;
-        // SAFETY: `this` is never dropped, so the value that `invoke` moves out is used once.
-        unsafe { (this.vtable.invoke)(storage, outcome) }
+    /// Calls it, from where it stands. Nothing is left of it.
+    #[inline]
+    pub(crate) fn invoke(&mut self, outcome: Outcome) {
+        let vtable = std::mem::replace(&mut self.vtable, &SPENT);
+        // SAFETY: this was the table of the value, which nobody can reach any more once the value is moved out.
+        unsafe { (vtable.invoke)(&raw mut self.storage, outcome) }
     }
 
     /// The callback as what it was before its type was erased; `self` again if that was another type.
@@ -181,7 +185,7 @@ impl Callback {
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        // SAFETY: `invoke` and `into_inner` forget the callback, so the value is still here, and this is its last use.
+        // SAFETY: if the value has been moved out, this is the table of nothing; otherwise this is its last use.
         unsafe { (self.vtable.drop)(&raw mut self.storage) }
     }
 }
@@ -244,7 +248,7 @@ mod tests {
     fn a_closure_that_panics_drops_what_it_owns() {
         let dropped = Arc::new(());
         let held = Arc::clone(&dropped);
-        let callback = Callback::new(WithOutcome(move |_| {
+        let mut callback = Callback::new(WithOutcome(move |_| {
             let _held = held;
             panic!("on purpose");
         }));

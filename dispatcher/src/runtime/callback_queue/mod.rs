@@ -7,90 +7,52 @@
 //! An entry stands in exactly one list, its [`Stage`]: the FIFO of what is ready, or the list of what is still armed by
 //! kind. Lists are linked through the entries, so every move and every cancel is O(1), and all of it can be listed.
 //!
+//! Tasks that nobody has a handle to, and wakes, do not enter the table: they are ready from the beginning and stand in
+//! the [`Row`] until they leave. What is ready is the row and the ready list together, in one order: an entry of the list
+//! knows behind how many of the row it stands.
+//!
 //! # Invariants
-//! - Every occupied slot is linked in the list of its stage, and `len` is the number of occupied slots.
+//! - Every occupied slot is linked in the list of its stage, and `filled` is the number of occupied slots.
+//! - Along the ready list `behind` never falls, and it is at most the number of those that have entered the row.
 //! - The generation of a slot changes whenever an entry leaves it, so an [`OpId`] names at most one operation ever.
 
 mod callback;
+mod kind;
+mod row;
 
 #[cfg(test)]
 pub(crate) use callback::WithOutcome;
 pub(crate) use callback::{Callback, Invoke, Outcome, TypeNameOf};
+pub use kind::Kind;
+pub(crate) use kind::Stage;
+use row::Row;
+pub(crate) use row::{KEPT, Posted};
 
+use std::collections::VecDeque;
 use std::panic::Location;
 
 use super::flavour::Flavour;
 use crate::event_loop::{TimerId, WaitId};
 use crate::time::Instant;
 
-/// What sort of callback an operation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A posted task.
-    Task,
-    /// A task with a deadline.
-    Delayed,
-    /// A wait for the readiness of a file descriptor or a simulated object.
-    Wait,
-    /// A registered channel read.
-    Read,
-    /// A registered wait for room in the queue of a channel.
-    Writable,
-    /// A call on a channel that waits for its reply.
-    Call,
-    /// A registered token that waits for its channel.
-    Token,
-    /// Work on a lane whose result comes back here.
-    Offload,
-    /// A future that was woken. It is not counted among callbacks: its future is.
-    Wake,
-    /// A bound irq, from its binding to its one end.
-    Irq,
-    /// One delivery of an irq. It is not counted among callbacks: its irq is.
-    Trigger,
-}
-
-impl Kind {
-    /// Whether it is counted: a wake is not, its future is; a trigger is not, its irq is.
-    pub(crate) const fn is_callback(self) -> bool {
-        !matches!(self, Kind::Wake | Kind::Trigger)
-    }
-
-    /// Whether what came about is kept when a shutdown begins before the callback runs: it is nowhere else.
-    pub(crate) const fn keeps_result(self) -> bool {
-        matches!(self, Kind::Offload | Kind::Call | Kind::Token)
-    }
-
-    /// The kind's name in dumps and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Task => "task",
-            Kind::Delayed => "delayed task",
-            Kind::Wait => "wait",
-            Kind::Read => "channel read",
-            Kind::Writable => "channel room",
-            Kind::Call => "channel call",
-            Kind::Token => "token",
-            Kind::Offload => "offload",
-            Kind::Wake => "future",
-            Kind::Irq => "irq",
-            Kind::Trigger => "irq trigger",
-        }
-    }
-}
-
 /// How many bits of an [`OpId`] are the index of its slot; the rest is the slot's generation.
 const INDEX_BITS: u32 = 28;
-const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
+const GENERATION_MASK: u64 = (u64::MAX >> 1) >> INDEX_BITS;
+/// Set in what names an operation of the row.
+const OF_ROW: u64 = 1 << 63;
 
-/// The name of one operation, valid for one dispatcher.
+/// The name of one operation, valid for one dispatcher. One of the row can be told from others by it, and not be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct OpId(u64);
 
 impl OpId {
     fn new(index: u32, generation: u64) -> Self {
         OpId((generation & GENERATION_MASK) << INDEX_BITS | u64::from(index))
+    }
+
+    /// The one that entered the row after so many others.
+    fn of_row(number: u64) -> Self {
+        OpId(OF_ROW | number)
     }
 
     fn index(self) -> usize {
@@ -109,68 +71,6 @@ impl OpId {
     /// The id that a timer or a wait carried.
     pub(crate) fn from_key(key: u64) -> Self {
         OpId(key)
-    }
-}
-
-/// Where an operation stands. Each stage is a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// In the FIFO, to be invoked next.
-    Ready,
-    /// What a channel has not told yet: a read without a message, a wait for room, a call without a reply.
-    Reading,
-    /// A wait without an event.
-    Waiting,
-    /// A task before its deadline.
-    Delayed,
-    /// Work that no worker has started.
-    Offloaded,
-    /// Work that a worker is running.
-    OffloadRunning,
-    /// A bound irq; where it stands between two deliveries says its own state.
-    Bound,
-    /// A registered token without a channel; the last to be canceled.
-    Token,
-    /// Ready, but its driver is suspended.
-    Parked,
-    /// Parked, and told by a wake vector: it is first on resume.
-    ParkedWake,
-}
-
-impl Stage {
-    /// All stages, in the order of their numbers.
-    pub(crate) const ALL: [Stage; 10] = [
-        Stage::Ready,
-        Stage::Reading,
-        Stage::Waiting,
-        Stage::Delayed,
-        Stage::Offloaded,
-        Stage::OffloadRunning,
-        Stage::Bound,
-        Stage::Token,
-        Stage::Parked,
-        Stage::ParkedWake,
-    ];
-
-    /// Whether it is still waited for what the operation is about.
-    pub(crate) const fn is_armed(self) -> bool {
-        !matches!(self, Stage::Ready | Stage::Parked | Stage::ParkedWake)
-    }
-
-    /// What a dump calls the queue.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Stage::Ready => "ready",
-            Stage::Reading => "reads",
-            Stage::Waiting => "waits",
-            Stage::Delayed => "delayed",
-            Stage::Offloaded => "offloads",
-            Stage::OffloadRunning => "offloads running",
-            Stage::Bound => "irqs",
-            Stage::Token => "tokens",
-            Stage::Parked => "parked",
-            Stage::ParkedWake => "parked to wake",
-        }
     }
 }
 
@@ -196,6 +96,11 @@ pub(crate) struct Poster {
     pub(crate) dispatcher: u64,
 }
 
+impl Poster {
+    /// A thread that is inside of nothing.
+    pub(crate) const NOBODY: Poster = Poster { driver: 0, dispatcher: 0 };
+}
+
 /// One operation: the part that leaves the table when it ends. Kept small, because it is moved.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -215,9 +120,23 @@ pub(crate) struct Details {
     pub(crate) accepted_at: Instant,
 }
 
+/// What is known of something that is pending, for those who look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) kind: Kind,
+    pub(crate) type_name: TypeNameOf,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) poster: Poster,
+    pub(crate) accepted_at: Instant,
+}
+
 #[derive(Debug)]
 struct Slot {
     generation: u64,
+    /// Of one that is ready: how many of the row come before it, counted from the first that ever was.
+    behind: u64,
+    /// What tests are told of it as: its own id, or what it had in the row.
+    noted_as: OpId,
     stage: Stage,
     previous: u32,
     next: u32,
@@ -234,19 +153,26 @@ struct List {
     len: u32,
 }
 
+impl List {
+    const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
+}
+
 /// All operations of a dispatcher.
 #[derive(Debug)]
 pub(crate) struct CallbackQueue {
     slots: Vec<Slot>,
     free: u32,
-    len: usize,
+    filled: usize,
     /// The generation of a slot that is made anew: above all that were ever used.
     first_generation: u64,
     lists: [List; STAGES],
-    /// How often an operation has become ready.
+    row: Row,
+    /// What those of the row are told.
+    row_outcome: Outcome,
+    /// How often an operation of the table has become ready.
     readied: u64,
     /// The most that were ever ready at once.
-    longest: u32,
+    longest: usize,
 }
 
 impl CallbackQueue {
@@ -254,9 +180,11 @@ impl CallbackQueue {
         CallbackQueue {
             slots: Vec::new(),
             free: NONE,
-            len: 0,
+            filled: 0,
             first_generation: 1,
-            lists: [List { head: NONE, tail: NONE, len: 0 }; STAGES],
+            lists: [List::EMPTY; STAGES],
+            row: Row::new(),
+            row_outcome: Outcome::Done(0),
             readied: 0,
             longest: 0,
         }
@@ -264,23 +192,96 @@ impl CallbackQueue {
 
     /// Puts an operation at the end of the list of `stage`.
     pub(crate) fn insert(&mut self, entry: Entry, details: Details, stage: Stage) -> OpId {
-        self.len += 1;
+        self.filled += 1;
         let index = if self.free == NONE {
             assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
             let generation = self.first_generation;
             let entry = Some(entry);
-            self.slots.push(Slot { generation, stage, previous: NONE, next: NONE, entry, details });
-            (self.slots.len() - 1) as u32
+            let index = self.slots.len() as u32;
+            let noted_as = OpId::new(index, generation);
+            self.slots.push(Slot {
+                generation,
+                behind: 0,
+                noted_as,
+                stage,
+                previous: NONE,
+                next: NONE,
+                entry,
+                details,
+            });
+            index
         } else {
             let index = self.free;
             let slot = &mut self.slots[index as usize];
             self.free = slot.next;
             slot.entry = Some(entry);
             slot.details = details;
+            slot.noted_as = OpId::new(index, slot.generation);
             index
         };
         self.link(index, stage);
         OpId::new(index, self.slots[index as usize].generation)
+    }
+
+    /// Puts something that is ready at the end of the row. The answer is only to be told of.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, posted: Posted) -> OpId {
+        let id = OpId::of_row(self.row.entered());
+        self.row.push(posted);
+        self.note_length();
+        id
+    }
+
+    /// What entered the row last, and what it is told.
+    pub(crate) fn newest_of_row(&self) -> Option<(&Posted, Outcome)> {
+        self.row.newest().map(|posted| (posted, self.row_outcome))
+    }
+
+    /// Puts all of these at the end of the row.
+    pub(crate) fn append(&mut self, posted: &mut VecDeque<Posted>) {
+        self.row.append(posted);
+        self.note_length();
+    }
+
+    /// Puts something that was posted into the table instead of the row.
+    pub(crate) fn insert_posted(&mut self, posted: Posted, stage: Stage) -> OpId {
+        let Posted { callback, location, poster, accepted_at, flavour, kind } = posted;
+        let entry = Entry { callback, kind, flavour, outcome: self.row_outcome };
+        let (deadline, source) = (Instant::INFINITE, EventSource::None);
+        self.insert(entry, Details { deadline, source, poster, location, accepted_at }, stage)
+    }
+
+    /// What tests are told of an operation as.
+    pub(crate) fn noted_as(&self, id: OpId) -> OpId {
+        self.occupied(id).map_or(id, |index| self.slots[index as usize].noted_as)
+    }
+
+    /// All that stands in the row, and what enters it from now on, is told `Canceled`.
+    pub(crate) fn cancel_row(&mut self) {
+        self.row_outcome = Outcome::Canceled;
+    }
+
+    /// Moves what stands in the row into the table, in the order that it has among what is ready there, so that each can be
+    /// moved by its id.
+    pub(crate) fn empty_row(&mut self) {
+        if self.row.is_empty() {
+            return;
+        }
+        let (readied, longest) = (self.readied, self.longest);
+        let ready: Vec<_> = self.indexes(Stage::Ready).collect();
+        let mut ready = ready.into_iter().peekable();
+        self.lists[Stage::Ready as usize] = List::EMPTY;
+        loop {
+            while let Some(index) = ready.next_if(|&index| self.slots[index as usize].behind <= self.row.left()) {
+                self.link(index, Stage::Ready);
+            }
+            let noted_as = OpId::of_row(self.row.left());
+            let Some(posted) = self.row.pop() else { break };
+            let id = self.insert_posted(posted, Stage::Ready);
+            self.slots[id.index()].noted_as = noted_as;
+        }
+        // None of them became ready by this.
+        (self.readied, self.longest) = (readied, longest);
     }
 
     /// The stage of an operation, `None` when it has ended.
@@ -333,7 +334,7 @@ impl CallbackQueue {
 
     /// Moves all operations of one stage to the front of the list of another, in their order.
     pub(crate) fn move_all_to_front(&mut self, from: Stage, to: Stage) {
-        let moved = std::mem::replace(&mut self.lists[from as usize], List { head: NONE, tail: NONE, len: 0 });
+        let moved = std::mem::replace(&mut self.lists[from as usize], List::EMPTY);
         if moved.head == NONE {
             return;
         }
@@ -341,12 +342,13 @@ impl CallbackQueue {
         while index != NONE {
             let slot = &mut self.slots[index as usize];
             slot.stage = to;
+            slot.behind = 0;
             index = slot.next;
         }
         self.lists[to as usize].len += moved.len;
         if to == Stage::Ready {
             self.readied += u64::from(moved.len);
-            self.longest = self.longest.max(self.lists[to as usize].len);
+            self.note_length();
         }
         let old_head = std::mem::replace(&mut self.lists[to as usize].head, moved.head);
         self.slots[moved.tail as usize].next = old_head;
@@ -364,68 +366,103 @@ impl CallbackQueue {
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
+    #[inline(always)]
     pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
         match self.lists[Stage::Ready as usize].head {
-            NONE => None,
-            index => {
-                let slot = &self.slots[index as usize];
-                let (id, location) = (OpId::new(index, slot.generation), slot.details.location);
-                self.take(index).map(|entry| (id, entry, location))
-            }
+            NONE => self.pop_row(),
+            index if self.slots[index as usize].behind > self.row.left() => self.pop_row(),
+            index => self.take_noted(index),
         }
+    }
+
+    fn take_noted(&mut self, index: u32) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        let slot = &self.slots[index as usize];
+        let (id, location) = (slot.noted_as, slot.details.location);
+        self.take(index).map(|entry| (id, entry, location))
+    }
+
+    #[inline(always)]
+    fn pop_row(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        let id = OpId::of_row(self.row.left());
+        let Posted { callback, location, flavour, kind, .. } = self.row.pop()?;
+        Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome }, location))
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that `nth` others have been ready for longer than.
     #[cfg(feature = "testing")]
     pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        self.empty_row();
         let index = self.indexes(Stage::Ready).nth(nth)?;
-        let slot = &self.slots[index as usize];
-        let (id, location) = (OpId::new(index, slot.generation), slot.details.location);
-        self.take(index).map(|entry| (id, entry, location))
+        self.take_noted(index)
     }
 
     /// Whether nothing is ready.
     pub(crate) fn is_ready_empty(&self) -> bool {
-        self.lists[Stage::Ready as usize].head == NONE
+        self.row.is_empty() && self.lists[Stage::Ready as usize].head == NONE
     }
 
-    /// The operations of a stage, first to last.
+    /// The operations of a stage that are in the table, first to last.
     pub(crate) fn ids(&self, stage: Stage) -> impl Iterator<Item = OpId> + '_ {
         self.indexes(stage).map(|index| OpId::new(index, self.slots[index as usize].generation))
     }
 
-    /// The entries of a stage, first to last.
-    pub(crate) fn entries(&self, stage: Stage) -> impl Iterator<Item = (&Entry, &Details)> + '_ {
-        self.indexes(stage).filter_map(|index| {
-            let slot = &self.slots[index as usize];
-            slot.entry.as_ref().map(|entry| (entry, &slot.details))
+    /// What is pending in a stage, first to last.
+    pub(crate) fn pending(&self, stage: Stage) -> impl Iterator<Item = Pending> + '_ {
+        let mut table = self.indexes(stage).map(|index| &self.slots[index as usize]).peekable();
+        let mut row = self.row.iter().take(if stage == Stage::Ready { usize::MAX } else { 0 });
+        let mut left = self.row.left();
+        std::iter::from_fn(move || {
+            if table.peek().is_none_or(|slot| slot.behind > left)
+                && let Some(Posted { callback, location, poster, accepted_at, kind, .. }) = row.next()
+            {
+                left += 1;
+                let (type_name, location, poster) = (callback.type_name_of(), *location, *poster);
+                return Some(Pending { kind: *kind, type_name, location, poster, accepted_at: *accepted_at });
+            }
+            let slot = table.next()?;
+            let entry = slot.entry.as_ref()?;
+            let (kind, type_name) = (entry.kind, entry.callback.type_name_of());
+            let Details { poster, location, accepted_at, .. } = slot.details;
+            Some(Pending { kind, type_name, location, poster, accepted_at })
         })
     }
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
-        let all = Stage::ALL.into_iter().flat_map(|stage| self.entries(stage));
-        all.filter(|(entry, _)| entry.kind.is_callback()).count() as u64
+        let all = Stage::ALL.into_iter().flat_map(|stage| self.pending(stage));
+        all.filter(|pending| pending.kind.is_callback()).count() as u64
     }
 
     /// How many operations stand in a stage.
     pub(crate) fn len_of(&self, stage: Stage) -> usize {
-        self.lists[stage as usize].len as usize
+        let row = if stage == Stage::Ready { self.row.len() } else { 0 };
+        self.lists[stage as usize].len as usize + row
     }
 
     /// The most operations that were ever ready at once.
     pub(crate) fn longest(&self) -> usize {
-        self.longest as usize
+        self.longest
     }
 
     /// How often an operation has become ready: a number that stands still only while nothing does.
     pub(crate) fn readied(&self) -> u64 {
-        self.readied
+        self.readied + self.row.entered()
     }
 
     /// How many operations of all kinds there are.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.filled + self.row.len()
+    }
+
+    /// Gives memory back that a burst of posts has left.
+    #[inline]
+    pub(crate) fn trim(&mut self) {
+        self.row.trim();
+    }
+
+    #[inline]
+    fn note_length(&mut self) {
+        self.longest = self.longest.max(self.len_of(Stage::Ready));
     }
 
     fn indexes(&self, stage: Stage) -> impl Iterator<Item = u32> + '_ {
@@ -449,7 +486,7 @@ impl CallbackQueue {
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
         slot.next = free;
         self.free = index;
-        self.len -= 1;
+        self.filled -= 1;
         self.shrink_when_empty();
         entry
     }
@@ -457,7 +494,7 @@ impl CallbackQueue {
     /// Gives the memory of a burst back once the table has run empty.
     fn shrink_when_empty(&mut self) {
         const KEPT_SLOTS: usize = 1024;
-        if self.len > 0 || self.slots.len() <= KEPT_SLOTS {
+        if self.filled > 0 || self.slots.len() <= KEPT_SLOTS {
             return;
         }
         // Ids must never repeat: a slot that is made anew later starts above every generation that was ever used.
@@ -473,8 +510,10 @@ impl CallbackQueue {
 
     fn link(&mut self, index: u32, stage: Stage) {
         let tail = self.lists[stage as usize].tail;
+        let behind = self.row.entered();
         let slot = &mut self.slots[index as usize];
         slot.stage = stage;
+        slot.behind = behind;
         slot.previous = tail;
         slot.next = NONE;
         match tail {
@@ -486,7 +525,7 @@ impl CallbackQueue {
         list.len += 1;
         if stage == Stage::Ready {
             self.readied += 1;
-            self.longest = self.longest.max(list.len);
+            self.note_length();
         }
     }
 
@@ -541,13 +580,63 @@ mod tests {
         assert_eq!(queue.enumerate_pending(), 5000);
     }
 
+    fn posted(kind: Kind) -> Posted {
+        Posted {
+            callback: Callback::new(WithOutcome(|_| {})),
+            location: Location::caller(),
+            poster: Poster { driver: ROW, dispatcher: 0 },
+            accepted_at: Instant::from_nanos(0),
+            flavour: Flavour::REGULAR,
+            kind,
+        }
+    }
+
+    /// Who posts what stands in the row, so that it can be told from the rest.
+    const ROW: u64 = 7;
+
+    fn is_in_row(id: OpId) -> bool {
+        id.as_key() & OF_ROW != 0
+    }
+
+    #[test]
+    fn what_stands_in_the_row_is_told_canceled_after_the_row_was_and_keeps_its_name_in_the_table() {
+        let mut queue = CallbackQueue::new();
+        let names: Vec<_> = (0..3).map(|_| queue.push(posted(Kind::Task))).collect();
+        let (first, entry, _) = queue.pop_ready().expect("three are ready");
+        assert_eq!((first, entry.outcome), (names[0], Outcome::Done(0)));
+        queue.cancel_row();
+        let (second, entry, _) = queue.pop_ready().expect("two are ready");
+        assert_eq!((second, entry.outcome), (names[1], Outcome::Canceled));
+        queue.empty_row();
+        let id = queue.ids(Stage::Ready).next().expect("one is in the table");
+        assert!(id != names[2] && queue.noted_as(id) == names[2] && queue.stage(names[2]).is_none());
+        let (third, entry, _) = queue.pop_ready().expect("one is ready");
+        assert_eq!((third, entry.outcome), (names[2], Outcome::Canceled));
+        assert!(queue.is_ready_empty() && queue.pop_ready().is_none());
+    }
+
+    #[test]
+    fn the_row_gives_the_memory_of_a_burst_back() {
+        let mut queue = CallbackQueue::new();
+        for _ in 0..KEPT * 64 {
+            queue.push(posted(Kind::Task));
+        }
+        while queue.pop_ready().is_some() {
+            queue.trim();
+        }
+        assert!(queue.row.room() <= KEPT * 2, "{}", queue.row.room());
+        assert_eq!(queue.longest(), KEPT * 64);
+    }
+
     proptest! {
         /// Random operations beside a plain model: order, membership and counts agree at each step.
         #[test]
-        fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..6, 0usize..64), 1..400)) {
+        fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..9, 0usize..64), 1..400)) {
             let mut queue = CallbackQueue::new();
             let mut ready: VecDeque<OpId> = VecDeque::new();
             let mut armed: VecDeque<OpId> = VecDeque::new();
+            // What was moved from the row into the table: the name that it had and the one that it has.
+            let mut moved: Vec<(OpId, OpId)> = Vec::new();
             let mut longest = 0;
             for (step, pick) in steps {
                 match step {
@@ -558,20 +647,48 @@ mod tests {
                         prop_assert!(queue.move_to(id, Stage::Ready));
                         ready.push_back(id);
                     }
+                    // One of the row is found by nobody.
+                    3 if !ready.is_empty() && is_in_row(ready[pick % ready.len()]) => {
+                        prop_assert!(queue.remove(ready[pick % ready.len()]).is_none());
+                    }
                     3 if !ready.is_empty() => {
                         let id = ready.remove(pick % ready.len()).expect("in range");
                         prop_assert!(queue.remove(id).is_some());
                         prop_assert!(queue.remove(id).is_none());
                     }
-                    4 => prop_assert_eq!(queue.pop_ready().is_some(), ready.pop_front().is_some()),
+                    4 => {
+                        let popped = queue.pop_ready().map(|(id, ..)| id);
+                        let expected = ready.pop_front();
+                        prop_assert_eq!(popped.is_some(), expected.is_some());
+                        if let (Some(popped), Some(expected)) = (popped, expected) {
+                            prop_assert!(popped == expected || moved.contains(&(popped, expected)));
+                        }
+                    }
                     5 => {
                         queue.move_all_to_front(Stage::Reading, Stage::Ready);
                         armed.append(&mut ready);
                         std::mem::swap(&mut armed, &mut ready);
                     }
+                    6 | 7 => ready.push_back(queue.push(posted(Kind::Task))),
+                    8 => {
+                        queue.empty_row();
+                        let ids: Vec<_> = queue.ids(Stage::Ready).collect();
+                        prop_assert_eq!(ids.len(), ready.len());
+                        for (id, expected) in ids.into_iter().zip(&mut ready) {
+                            if is_in_row(*expected) {
+                                moved.push((*expected, id));
+                            }
+                            *expected = id;
+                        }
+                    }
                     _ => {}
                 }
-                prop_assert_eq!(queue.ids(Stage::Ready).collect::<Vec<_>>(), ready.iter().copied().collect::<Vec<_>>());
+                let in_table: Vec<_> = ready.iter().copied().filter(|id| !is_in_row(*id)).collect();
+                prop_assert_eq!(queue.ids(Stage::Ready).collect::<Vec<_>>(), in_table);
+                let came_from_row = |id: OpId| moved.iter().any(|(_, now)| *now == id);
+                let expected: Vec<_> = ready.iter().map(|id| is_in_row(*id) || came_from_row(*id)).collect();
+                let of_row = queue.pending(Stage::Ready).map(|pending| pending.poster.driver == ROW);
+                prop_assert_eq!(of_row.collect::<Vec<_>>(), expected);
                 prop_assert_eq!(queue.ids(Stage::Reading).collect::<Vec<_>>(), armed.iter().copied().collect::<Vec<_>>());
                 prop_assert_eq!(queue.len(), ready.len() + armed.len());
                 prop_assert_eq!((queue.len_of(Stage::Ready), queue.len_of(Stage::Reading)), (ready.len(), armed.len()));

@@ -6,9 +6,10 @@ use super::names::Names;
 use super::{
     DispatcherDump, DriverDump, DumpLimits, LongestDump, ObservingDump, PendingDump, PoolDump, RunningDump, RuntimeDump,
 };
+use crate::runtime::active::{Active, ActiveWhat};
 use crate::runtime::call_stack;
 use crate::runtime::callback_queue::Stage;
-use crate::runtime::core::{Active, ActiveWhat, Core};
+use crate::runtime::core::Core;
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::driver_inner::DriverInner;
 use crate::runtime::inline::Reason;
@@ -50,17 +51,17 @@ impl<'a> Collector<'a> {
     /// The first pending callbacks, in the order of cancellation.
     fn pending(&mut self, core: &Core) -> Vec<PendingDump> {
         let most = self.limits.pending.min(self.pending_left);
-        let all = Stage::ALL.into_iter().flat_map(|stage| core.queue.entries(stage).map(move |entry| (stage, entry)));
+        let all = Stage::ALL.into_iter().flat_map(|stage| core.queue.pending(stage).map(move |one| (stage, one)));
         let pending: Vec<_> = all
             .take(most)
-            .map(|(stage, (entry, details))| PendingDump {
-                kind: entry.kind,
+            .map(|(stage, one)| PendingDump {
+                kind: one.kind,
                 queue: stage.as_str(),
                 is_ready: stage == Stage::Ready,
-                type_name: users_type(entry.callback.type_name()),
-                posted_from: details.location,
-                posted_by: self.names.poster(details.poster),
-                age: self.now.duration_since(details.accepted_at),
+                type_name: users_type((one.type_name)()),
+                posted_from: one.location,
+                posted_by: self.names.poster(one.poster),
+                age: self.now.duration_since(one.accepted_at),
             })
             .collect();
         self.pending_left -= pending.len();
@@ -71,7 +72,7 @@ impl<'a> Collector<'a> {
         let (options, owner) = (dispatcher.options(), dispatcher.owner());
         let core = dispatcher.lock();
         let pending = self.pending(&core);
-        let longest = core.longest.map(|longest| {
+        let longest = core.active.longest().map(|longest| {
             let (what, type_name, posted_from) = longest.what.describe();
             LongestDump { what, type_name, posted_from, ran_for: longest.ran_for }
         });
@@ -149,11 +150,11 @@ impl<'a> Collector<'a> {
         let listed = all.len().min(self.limits.drivers);
         self.choose(&all[..listed]);
         let roles = self.runtime.pools_by_role();
-        let (driver, dispatcher) = call_stack::current_ids();
+        let here = call_stack::poster();
         RuntimeDump {
             name: self.runtime.name().to_owned(),
             at: self.now,
-            made_in: self.names.place(driver, dispatcher),
+            made_in: self.names.place(here.driver, here.dispatcher),
             threads: roles.iter().map(|(_, pool)| pool.threads().started()).sum(),
             pools: roles.iter().map(|(role, pool)| PoolDump::of(role, pool, &self.names, self.limits)).collect(),
             counters: self.runtime.counters(),
