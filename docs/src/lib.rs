@@ -28,6 +28,7 @@ pages! {
     how_to_write_a_driver: "how-to/write-a-driver.md",
     how_to_test_without_waiting: "how-to/test-without-waiting.md",
     how_to_explore_schedules: "how-to/explore-schedules.md",
+    how_to_shut_down_everywhere: "how-to/shut-down-everywhere.md",
     how_to_read_a_dump: "how-to/read-a-dump.md",
     how_to_from_isc_loopmgr: "how-to/from-isc-loopmgr.md",
     how_to_from_libuv: "how-to/from-libuv.md",

@@ -12,7 +12,7 @@ use super::registration::Registered;
 use super::teardown;
 use crate::status::Status;
 use crate::sync::Arc;
-use crate::sync::probe::{self, Note, Point};
+use crate::sync::probe::{self, Note, Point, Scarce};
 use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 pub(super) type ChannelPair = Pair<Message, Registered>;
@@ -98,6 +98,9 @@ impl Channel {
                 // A request that is forwarded is an ordinary message there.
                 None => self.write(message.in_reply_to(None)).map_err(|error| error.map(|it| it.in_reply_to(txid))),
             };
+        }
+        if probe::refuses(Scarce::Write) {
+            return Err(WriteError::new(Status::ShouldWait, message));
         }
         let mut next = Next::Nothing;
         let written = self.pair.write(self.side, message, &mut next);

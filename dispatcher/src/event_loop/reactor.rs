@@ -33,6 +33,7 @@ use crate::event_loop::timers::{Alarmed, Sharing, TimerId, Timers};
 use crate::event_loop::wait_list::Wait;
 use crate::event_loop::wake_word::{Sleep, Wake, WakeWord};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::probe::{self, Scarce};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::sys::kernel::{Alarm, Poller, Waker};
 use crate::sys::sim::Watcher;
@@ -188,6 +189,9 @@ impl Reactor {
     ) -> Result<WaitId, WaitRefused> {
         if interest.is_none() {
             return Err(WaitRefused::NoInterest);
+        }
+        if probe::refuses(Scarce::Registration) {
+            return Err(WaitRefused::System(io::ErrorKind::OutOfMemory.into()));
         }
         let serial = self.next_serial.fetch_add(1, Ordering::Relaxed);
         let wait = Wait { serial, interest, target, key };

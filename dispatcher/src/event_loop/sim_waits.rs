@@ -66,10 +66,17 @@ impl SimWaits {
         self.to_look_at.store(table.to_look_at.len(), Ordering::Relaxed);
     }
 
-    /// Disarms a wait, if it is still armed.
+    /// Disarms a wait, if it is still armed. An object that nobody waits on is kept no longer.
     pub(crate) fn cancel(&self, object: u64, serial: u64) -> Option<Wait> {
-        let mut table = self.table.lock();
-        table.objects.get_mut(&object)?.waits.remove(serial)
+        let (wait, unused) = {
+            let mut table = self.table.lock();
+            let entry = table.objects.get_mut(&object)?;
+            let wait = entry.waits.remove(serial);
+            let unused = entry.waits.is_empty().then(|| table.objects.remove(&object));
+            (wait, unused)
+        };
+        drop(unused);
+        wait
     }
 
     /// An object has changed. Answers whether anybody waits on it.
@@ -139,10 +146,15 @@ impl SimWaits {
 
     fn next(&self) -> Option<Arc<Object>> {
         let mut table = self.table.lock();
-        let id = table.to_look_at.pop_front()?;
+        let found = loop {
+            let Some(id) = table.to_look_at.pop_front() else { break None };
+            // Some are not kept any more.
+            if let Some(entry) = table.objects.get_mut(&id) {
+                entry.is_queued = false;
+                break Some(entry.object.clone());
+            }
+        };
         self.publish(&table);
-        let entry = table.objects.get_mut(&id)?;
-        entry.is_queued = false;
-        Some(entry.object.clone())
+        found
     }
 }

@@ -11,6 +11,7 @@ use super::role_pools::Refused;
 use super::shown::Quoted;
 use crate::status::Status;
 use crate::sync::Arc;
+use crate::sync::probe::{self, Scarce};
 
 /// Makes a [`Dispatcher`]. The default is synchronized, allows no sync calls, and has the default scheduler role.
 #[must_use = "a builder does nothing until it builds"]
@@ -139,6 +140,9 @@ impl DispatcherBuilder {
         }
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
+        }
+        if probe::refuses(Scarce::Dispatcher) || allow_sync_calls && probe::refuses(Scarce::Thread) {
+            return Err(CreateError::new(CreateErrorKind::System(std::io::ErrorKind::WouldBlock.into())));
         }
         let pool = match runtime.join_pool(&options.scheduler_role, allow_sync_calls) {
             Ok(Some(pool)) => pool,

@@ -95,7 +95,11 @@ impl DriverInner {
             allowed_roles: BTreeSet::new(),
         };
         let id = DriverId::fresh();
-        probe::note(|| Note::DriverMade { driver: id.as_raw(), name: probe::intern(&name) });
+        probe::note(|| Note::DriverMade {
+            driver: id.as_raw(),
+            name: probe::intern(&name),
+            runtime: Arc::as_ptr(&runtime).addr(),
+        });
         Arc::new(DriverInner {
             id,
             name,

@@ -188,15 +188,19 @@ impl Core {
         self.irqs.bound.get(&id).is_some_and(|bound| bound.state.listens())
     }
 
+    /// Ends a delivery that is queued; it comes back, to be dropped without the lock.
+    fn remove_trigger(&mut self, owner: DispatcherId, trigger: OpId) -> Option<Entry> {
+        let (entry, _) = self.queue.remove(trigger)?;
+        probe::note(|| Note::TakenBack { ticket: trigger.ticket(owner) });
+        Some(entry)
+    }
+
     /// Closes an irq whose dispatcher shuts down; its operation is left. A delivery that was queued comes back, to be
     /// dropped without the lock.
     pub(super) fn close_irq(&mut self, owner: DispatcherId, id: OpId) -> (Option<EventSource>, Option<Entry>) {
         let Some(bound) = self.irqs.bound.get_mut(&id) else { return (None, None) };
         let Leftover { wait, trigger, is_running: _ } = bound.state.close();
-        if let Some(trigger) = trigger {
-            probe::note(|| Note::TakenBack { ticket: trigger.ticket(owner) });
-        }
-        let trigger = trigger.and_then(|trigger| self.queue.remove(trigger)).map(|(entry, _)| entry);
+        let trigger = trigger.and_then(|trigger| self.remove_trigger(owner, trigger));
         (wait.map(EventSource::Wait), trigger)
     }
 }
@@ -366,10 +370,7 @@ impl IrqHandle {
             // It could not be armed, and was about to be told so.
             None => (Leftover::default(), None),
         };
-        if let Some(trigger) = leftover.trigger {
-            probe::note(|| Note::TakenBack { ticket: trigger.ticket(dispatcher.id()) });
-        }
-        let trigger = leftover.trigger.and_then(|trigger| core.queue.remove(trigger));
+        let trigger = leftover.trigger.and_then(|trigger| core.remove_trigger(dispatcher.id(), trigger));
         dispatcher.tell_if_idle(&core);
         drop(core);
         if let Some(wait) = leftover.wait {

@@ -85,6 +85,8 @@ pub use builder::{CreateError, DispatcherBuilder};
 pub use callback_queue::Kind;
 pub use counters::Counters;
 pub use driver::{Driver, DriverState, ShutdownDriverError};
+#[cfg(feature = "testing")]
+pub(crate) use dump::users_type;
 pub use dump::{
     DispatcherDump, DriverDump, DumpLimits, LaneDump, LongestDump, Named, ObservingDump, PendingDump, PlaceDump,
     PoolDump, RunningDump, RuntimeDump, ThreadDump, ThreadName,

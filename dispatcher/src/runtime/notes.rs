@@ -68,10 +68,11 @@ impl Core {
         let ticket = || self.queue.noted_as(id).ticket(dispatcher);
         probe::note_some(|| {
             let (entry, _) = self.queue.look(id)?;
+            let told = entry.outcome.as_told();
             match self.queue.stage(id)? {
-                Stage::Ready => Some(Note::Ready { ticket: ticket(), told: entry.outcome.as_told() }),
-                Stage::Parked => Some(Note::Parked { ticket: ticket(), comes_first: false }),
-                Stage::ParkedWake => Some(Note::Parked { ticket: ticket(), comes_first: true }),
+                Stage::Ready => Some(Note::Ready { ticket: ticket(), told }),
+                Stage::Parked => Some(Note::Parked { ticket: ticket(), told, comes_first: false }),
+                Stage::ParkedWake => Some(Note::Parked { ticket: ticket(), told, comes_first: true }),
                 _ => None,
             }
         });

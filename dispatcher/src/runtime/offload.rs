@@ -20,7 +20,7 @@ use super::task::{CancelError, PostError, TakenBack};
 use crate::event_loop::Lane;
 use crate::pool::lanes::LaneItem;
 use crate::status::Status;
-use crate::sync::probe::{self, Note, Point};
+use crate::sync::probe::{self, Note, Point, Scarce};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::time::Instant;
 
@@ -207,7 +207,11 @@ impl DispatcherHandle {
         };
         let ticket = Ticket { dispatcher: Arc::clone(inner), id, cell, stop };
         let handle = OffloadHandle { dispatcher: Arc::downgrade(inner), id };
-        match inner.pool().lanes().submit(lane, Arc::new(ticket)) {
+        let submitted = match probe::refuses(Scarce::Thread) {
+            true => Err(std::io::ErrorKind::WouldBlock.into()),
+            false => inner.pool().lanes().submit(lane, Arc::new(ticket)),
+        };
+        match submitted {
             Ok(()) => Ok(handle),
             Err(error) => {
                 let Some(erased) = inner.refuse_after_all(id) else {

@@ -68,6 +68,19 @@ pub(crate) enum Actor {
     Time,
 }
 
+/// What can be short. A request for it may be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Scarce {
+    /// A dispatcher.
+    Dispatcher,
+    /// A thread.
+    Thread,
+    /// The registration of a wait with the system.
+    Registration,
+    /// Room in the queue of a channel.
+    Write,
+}
+
 /// The name of one accepted callback: dispatcher and operation, or future. No other one of this process has it at the
 /// same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,8 +119,8 @@ pub(crate) enum Fate {
 /// to one that is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Note {
-    /// A driver was made.
-    DriverMade { driver: u64, name: &'static str },
+    /// A driver was made. `runtime` is the address of its runtime, for comparison only.
+    DriverMade { driver: u64, name: &'static str, runtime: usize },
     /// A dispatcher was made.
     DispatcherMade { dispatcher: u64, driver: u64, name: &'static str, synchronized: bool },
     /// A callback was accepted. `type_name` is that of what holds its closure.
@@ -129,7 +142,7 @@ pub(crate) enum Note {
     /// What it waits for has happened, and it is queued; or it is about to be called inside of the call that made it ready.
     Ready { ticket: Ticket, told: Told },
     /// As `Ready`, but its driver is suspended; whether it is among those that come first on resume.
-    Parked { ticket: Ticket, comes_first: bool },
+    Parked { ticket: Ticket, told: Told, comes_first: bool },
     /// What was parked is queued: those that come first in front of all that is, the others behind.
     Unparked { dispatcher: u64 },
     /// A worker has begun the work that it waits for.
@@ -175,6 +188,26 @@ pub(crate) trait Others: Send + Sync {
     fn can_go_on(&self) -> bool;
 }
 
+impl Note {
+    /// The callback that it is about.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        match *self {
+            Note::Accepted { ticket, .. }
+            | Note::RefusedAfterAll { ticket }
+            | Note::Ready { ticket, .. }
+            | Note::Parked { ticket, .. }
+            | Note::WorkBegun { ticket }
+            | Note::CancelAsked { ticket }
+            | Note::Begun { ticket, .. }
+            | Note::Ended { ticket }
+            | Note::TakenBack { ticket }
+            | Note::FutureDropped { ticket }
+            | Note::FutureEnded { ticket, .. } => Some(ticket),
+            _ => None,
+        }
+    }
+}
+
 /// Who decides and is told.
 pub(crate) trait Probe: Send + Sync {
     /// Which of `of` ways it goes on; `of` is at least 2 and the answer is less. Locks may be held: nothing of the runtime
@@ -205,6 +238,13 @@ pub(crate) trait Probe: Send + Sync {
     /// Something has happened. Locks may be held: nothing of the runtime may be called.
     fn note(&self, note: Note);
 
+    /// Whether what was asked for is refused, as if there were none left. Locks may be held: nothing of the runtime may be
+    /// called.
+    fn refuses(&self, what: Scarce) -> bool {
+        let _ = what;
+        false
+    }
+
     /// A panic has begun on this thread. Locks of its own may be held by whoever panics.
     fn panicked(&self, message: &str, location: Option<&Location<'_>>);
 }
@@ -214,7 +254,7 @@ mod current {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
-    use super::{Choice, Note, Point, Probe};
+    use super::{Choice, Note, Point, Probe, Scarce};
     use crate::sync::{Arc, Mutex, thread_local};
 
     thread_local! {
@@ -280,6 +320,12 @@ mod current {
         }
     }
 
+    /// See [`Probe::refuses`].
+    #[inline]
+    pub(crate) fn refuses(what: Scarce) -> bool {
+        is_attached() && current().is_some_and(|probe| probe.refuses(what))
+    }
+
     /// Like [`note`], if it is a note at all.
     #[inline]
     pub(crate) fn note_some(note: impl FnOnce() -> Option<Note>) {
@@ -306,7 +352,7 @@ mod current {
 
 #[cfg(not(all(feature = "testing", not(any(loom, shuttle)))))]
 mod current {
-    use super::{Choice, Note, Point, Probe};
+    use super::{Choice, Note, Point, Probe, Scarce};
     use crate::sync::Arc;
 
     /// Nobody has a probe.
@@ -339,6 +385,11 @@ mod current {
 
     #[inline(always)]
     pub(crate) fn note(_note: impl FnOnce() -> Note) {}
+
+    #[inline(always)]
+    pub(crate) fn refuses(_what: Scarce) -> bool {
+        false
+    }
 
     #[inline(always)]
     pub(crate) fn note_some(_note: impl FnOnce() -> Option<Note>) {}

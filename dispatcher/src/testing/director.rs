@@ -20,7 +20,7 @@ use super::strategy::Picker;
 use super::trace::Recorder;
 use crate::pool::batons;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe};
+use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe, Scarce};
 use crate::sync::{Arc, Mutex, Weak};
 
 /// Is told what happens in a run, and may bring things about.
@@ -33,6 +33,12 @@ pub(super) trait Listener: Send {
     /// The crank is about to be turned, on its thread: no lock is held, and anything but to turn it may be done.
     fn turn(&mut self, step: u64) {
         let _ = step;
+    }
+
+    /// Something was asked for that can be refused; whether it is. Locks may be held, as for a note.
+    fn refuses(&mut self, step: u64, what: Scarce) -> bool {
+        let _ = (step, what);
+        false
     }
 
     /// Something has happened. Locks may be held: nothing of the runtime may be called.
@@ -148,7 +154,6 @@ impl Director {
         })
     }
 
-    #[cfg_attr(not(test), allow(dead_code, reason = "an exploration alone has nobody who listens"))]
     pub(super) fn listen(&self, listener: Box<dyn Listener>) {
         self.listeners.lock().push(Seat { listener: Some(listener), missed: Vec::new() });
     }
@@ -359,6 +364,18 @@ impl Probe for Director {
                 None => seat.missed.push((step, note)),
             }
         }
+    }
+
+    fn refuses(&self, what: Scarce) -> bool {
+        let step = {
+            let state = self.state.lock();
+            if state.is_over {
+                return false;
+            }
+            state.step
+        };
+        let mut seats = self.listeners.lock();
+        seats.iter_mut().filter_map(|seat| seat.listener.as_mut()).any(|listener| listener.refuses(step, what))
     }
 
     fn panicked(&self, message: &str, location: Option<&Location<'_>>) {

@@ -14,15 +14,13 @@ use super::director::{Broken, Decision, Directed, Direction, Director, is_stop};
 use super::exhaustive::{self, Along};
 use super::failure::Failure;
 use super::pending::pending_of;
-use super::schedule::{Named, Schedule, Seeds};
+use super::schedule::{Named, Schedule, Seeds, given_by_environment};
 use super::strategy::{Picker, Replay, Strategy};
 use super::trace::Trace;
+use super::watch::Watch;
 use super::{ForegroundRuntime, panics, shrink};
 use crate::runtime::RuntimeBuilder;
 use crate::sync::{Arc, message_of, probe};
-
-/// Names the schedule to run, and no other.
-const SEED_VARIABLE: &str = "FUCHSINE_SEED";
 
 /// Runs `scenario` under as many schedules as `seeds` says, each with a fresh runtime.
 ///
@@ -72,6 +70,7 @@ pub struct Explored {
 }
 
 /// Settings of an exploration.
+#[derive(Clone)]
 pub struct Explorer {
     seeds: Range<u64>,
     only: Option<Schedule>,
@@ -225,13 +224,15 @@ impl Explorer {
     /// # Panics
     /// When `FUCHSINE_SEED` names no schedule.
     pub fn try_explore(&self, scenario: impl Fn(&ForegroundRuntime)) -> Result<Explored, Box<Failure>> {
-        let no_listeners = |_: &ForegroundRuntime, _: &Arc<Director>| {};
-        self.search(&|picker, is_traced| self.run(picker, is_traced, &no_listeners, &scenario))
+        let watch = |runtime: &ForegroundRuntime, director: &Arc<Director>| {
+            director.listen(Box::new(Watch::new(&Arc::default(), runtime)));
+        };
+        self.search(&|picker, is_traced| self.run(picker, is_traced, &watch, &scenario))
     }
 
     /// Runs all schedules that the settings ask for by `run`, which is told who picks and whether a trace is wanted.
     pub(super) fn search(&self, run: Run<'_>) -> Result<Explored, Box<Failure>> {
-        let only = self.only.clone().or_else(schedule_of_environment);
+        let only = self.only.clone().or_else(|| given_by_environment().map(|(schedule, _)| schedule));
         let mut explored = Explored { schedules: 0, steps: 0, is_complete: false };
         match (only, self.strategy) {
             (Some(schedule), _) => self.run_one(&schedule, &mut explored, run)?,
@@ -278,7 +279,13 @@ impl Explorer {
     }
 
     /// Looks again at a schedule that failed: whether it fails again, and by how little of it.
-    fn judge(&self, schedule: &Schedule, first: &Ran, passed: u64, run: Run<'_>) -> Result<(), Box<Failure>> {
+    pub(super) fn judge(
+        &self,
+        schedule: &Schedule,
+        first: &Ran,
+        passed: u64,
+        run: Run<'_>,
+    ) -> Result<(), Box<Failure>> {
         if first.broken.is_none() && !self.checks_determinism {
             return Ok(());
         }
@@ -299,7 +306,21 @@ impl Explorer {
     fn failure(&self, schedule: &Schedule, passed: u64, broken: Broken, ran: Ran) -> Failure {
         let Broken { step, message } = broken;
         let (schedule, shrunk) = (schedule.clone(), schedule.clone());
-        Failure { schedule, passed, step, message, shrunk, trace: ran.trace, pending: ran.pending }
+        let (trace, pending) = (ran.trace, ran.pending);
+        Failure { schedule, passed, step, message, shrunk, trace, pending, moment: None, injected: None }
+    }
+
+    /// The one schedule that it is to run.
+    pub(super) fn given(&self) -> Option<Schedule> {
+        self.only.clone()
+    }
+
+    pub(super) fn seed_range(&self) -> Range<u64> {
+        self.seeds.clone()
+    }
+
+    pub(super) fn allows_panics(&self) -> bool {
+        self.allows_panics
     }
 
     pub(super) fn picker(&self, schedule: &Schedule) -> Box<dyn Picker> {
@@ -428,14 +449,6 @@ fn difference(first: &Ran, again: &Ran) -> Option<Broken> {
 
 fn pick_text(decision: &Decision) -> String {
     format!("{} of {} ({:?})", decision.picked + 1, decision.of, decision.choice)
-}
-
-fn schedule_of_environment() -> Option<Schedule> {
-    let text = std::env::var(SEED_VARIABLE).ok()?;
-    match text.parse() {
-        Ok(schedule) => Some(schedule),
-        Err(error) => panic!("{SEED_VARIABLE} is {text:?}, but {error}"),
-    }
 }
 
 impl Default for Explorer {

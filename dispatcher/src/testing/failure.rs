@@ -23,15 +23,26 @@ pub struct Failure {
     pub trace: Trace,
     /// What was pending when it failed, as a dump.
     pub pending: String,
+    /// The moment at which something was injected, if something was: its number among those of the run.
+    pub moment: Option<u64>,
+    /// What was injected, and where that was.
+    pub injected: Option<String>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { schedule, passed, step, message, shrunk, trace, pending } = self;
+        let Failure { schedule, passed, step, message, shrunk, trace, pending, moment, injected } = self;
+        let moment = moment.map_or_else(String::new, |moment| format!("@{moment}"));
         writeln!(f, "{message}")?;
-        writeln!(f, "in schedule {schedule}, after {passed} that passed; run it again with FUCHSINE_SEED={schedule}")?;
+        if let Some(injected) = injected {
+            writeln!(f, "after {injected}")?;
+        }
+        writeln!(
+            f,
+            "in schedule {schedule}, after {passed} that passed; run it again with FUCHSINE_SEED={schedule}{moment}"
+        )?;
         if shrunk != schedule {
-            writeln!(f, "the shortest schedule found that fails so: FUCHSINE_SEED={shrunk}")?;
+            writeln!(f, "the shortest schedule found that fails so: FUCHSINE_SEED={shrunk}{moment}")?;
         }
         writeln!(f, "it failed at step {step} of:\n{trace}")?;
         write!(f, "left at that moment:\n{pending}")

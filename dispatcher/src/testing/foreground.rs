@@ -5,8 +5,10 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::crank::{Crank, QuitHandle, Run};
+use super::target::Injection;
 use crate::runtime::{Driver, Runtime, RuntimeBuilder, RuntimeError};
 use crate::status::Status;
+use crate::sync::Arc;
 use crate::sync::probe;
 use crate::time::Instant;
 
@@ -46,6 +48,7 @@ const MOST_TURNS: u64 = 10_000_000;
 pub struct ForegroundRuntime {
     runtime: Runtime,
     crank: Crank,
+    pub(super) injection: Arc<Injection>,
 }
 
 impl ForegroundRuntime {
@@ -83,7 +86,7 @@ impl ForegroundRuntime {
     fn around(runtime: Runtime) -> Self {
         // From here on this thread knows that nothing happens while it waits.
         runtime.inner().default_pool().note_crank();
-        ForegroundRuntime { runtime, crank: Crank::default() }
+        ForegroundRuntime { runtime, crank: Crank::default(), injection: Arc::default() }
     }
 
     pub(super) fn take_crank(&self) -> Run<'_> {

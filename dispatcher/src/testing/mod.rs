@@ -11,16 +11,24 @@ mod explorer;
 mod explorer_tests;
 mod failure;
 mod foreground;
+mod injector;
+mod leaks;
+mod ledger;
 #[cfg(test)]
 mod notes_tests;
 mod panics;
 mod pending;
+mod promises;
+#[cfg(test)]
+mod promises_tests;
 mod random;
 mod refused_threads;
 mod schedule;
 mod shrink;
 mod strategy;
+mod target;
 mod trace;
+mod watch;
 
 pub use crate::sys::sim;
 pub use awaiting::RunError;
@@ -29,7 +37,10 @@ pub use default_dispatcher::set_default_dispatcher;
 pub use explorer::{Explored, Explorer, explore};
 pub use failure::Failure;
 pub use foreground::ForegroundRuntime;
+pub use injector::{Fallible, Injected, Injector, fail_every, panic_at_every_callback, shutdown_at_every_step};
+pub use promises::BrokenPromise;
 pub use refused_threads::refuse_threads_after;
 pub use schedule::{ParseScheduleError, Schedule, Seeds};
 pub use strategy::Strategy;
+pub use target::Target;
 pub use trace::Trace;

@@ -91,6 +91,29 @@ impl FromStr for Schedule {
 #[error("a schedule is a number, or `picks:` and numbers with points between them, such as `picks:1.0x3.2`")]
 pub struct ParseScheduleError;
 
+/// Names the schedule to run, and no other.
+const SEED_VARIABLE: &str = "FUCHSINE_SEED";
+
+/// The schedule that the environment asks for, and the moment at which something is to be injected, if it names one.
+///
+/// # Panics
+/// When it is no schedule.
+pub(super) fn given_by_environment() -> Option<(Schedule, Option<u64>)> {
+    let text = std::env::var(SEED_VARIABLE).ok()?;
+    match with_moment(&text) {
+        Ok(given) => Some(given),
+        Err(error) => panic!("{SEED_VARIABLE} is {text:?}, but {error}"),
+    }
+}
+
+/// A schedule, and a moment behind an `@`.
+fn with_moment(text: &str) -> Result<(Schedule, Option<u64>), ParseScheduleError> {
+    match text.split_once('@') {
+        None => Ok((text.parse()?, None)),
+        Some((schedule, moment)) => Ok((schedule.parse()?, Some(moment.parse().map_err(|_| ParseScheduleError)?))),
+    }
+}
+
 /// Which seeds are run: as many as a number says, from 0 on, or those of a range.
 #[derive(Debug, Clone)]
 pub struct Seeds(pub(super) Range<u64>);
@@ -124,6 +147,13 @@ mod tests {
             let schedule = Schedule::of_picks(picks);
             prop_assert_eq!(schedule.to_string().parse::<Schedule>(), Ok(schedule));
         }
+    }
+
+    #[test]
+    fn the_moment_of_an_injection_stands_behind_the_schedule() {
+        assert_eq!(with_moment("17"), Ok((Schedule::from(17), None)));
+        assert_eq!(with_moment("picks:1@4"), Ok((Schedule::of_picks(vec![1]), Some(4))));
+        assert!(with_moment("17@").is_err() && with_moment("@4").is_err() && with_moment("1@2@3").is_err());
     }
 
     #[test]

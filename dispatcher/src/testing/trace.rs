@@ -80,7 +80,7 @@ impl Recorder {
             Note::Accepted { ticket, kind, location, .. } => {
                 self.accepted.insert(ticket, format!("{kind} of {location}"));
             }
-            Note::DriverMade { driver, name } => {
+            Note::DriverMade { driver, name, .. } => {
                 self.drivers.insert(driver, name);
             }
             Note::DispatcherMade { dispatcher, driver, name, .. } => {
@@ -209,7 +209,7 @@ fn told_text(told: Told) -> &'static str {
     }
 }
 
-fn point_text(point: Point) -> &'static str {
+pub(super) fn point_text(point: Point) -> &'static str {
     match point {
         Point::Post => "before a post",
         Point::Cancel => "before a cancel",

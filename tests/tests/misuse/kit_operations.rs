@@ -2,7 +2,10 @@
 
 use fuchsine_dispatcher::DispatcherBuilder;
 use fuchsine_dispatcher::RuntimeBuilder;
-use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime, Schedule, Strategy, explore};
+use fuchsine_dispatcher::testing::{
+    Explorer, Fallible, ForegroundRuntime, Injector, Schedule, Strategy, Target, explore, fail_every,
+    panic_at_every_callback, shutdown_at_every_step,
+};
 
 use super::operations::{Operation, done, silent};
 
@@ -28,7 +31,35 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let found = Explorer::new().only(only).try_explore(|_| panic!("of a scenario")).expect_err("it fails");
         done((found.trace.lines().len(), found.to_string()));
     }),
+    silent("inject everything", |_| {
+        let shutdowns = shutdown_at_every_step(injected_into, Target::runtime());
+        done((shutdowns, panic_at_every_callback(injected_into), fail_every(Fallible::Dispatcher, injected_into)));
+    }),
+    silent("inject with everything set", |_| {
+        let injector = || Injector::new().explorer(Explorer::new().seeds(2)).one_step_a_seed().bound(50);
+        let targets = [Target::driver("explored"), Target::dispatcher("nobody"), Target::custom("by itself")];
+        done(targets.map(|target| injector().shutdown(target, injected_into)));
+        done((injector().panics(injected_into), injector().refusals(Fallible::Write, injected_into)));
+    }),
+    silent("inject into what fails", |_| {
+        let fails = |_: &ForegroundRuntime| panic!("of a scenario");
+        let found = [
+            Injector::new().try_shutdown(Target::runtime(), fails),
+            Injector::new().try_panics(fails),
+            Injector::new().try_refusals(Fallible::Thread, fails),
+        ];
+        done(found.map(|found| found.expect_err("it fails").to_string()));
+    }),
 ];
+
+fn injected_into(runtime: &ForegroundRuntime) {
+    runtime.on_injection(|| ());
+    let driver = runtime.new_driver("explored");
+    let dispatcher = driver.new_dispatcher(DispatcherBuilder::new());
+    let posted = dispatcher.as_ref().is_ok_and(|dispatcher| dispatcher.post_task(|_| ()).is_ok());
+    runtime.run_until_idle();
+    assert!(posted || runtime.was_injected());
+}
 
 fn two_posts(runtime: &ForegroundRuntime) {
     let driver = runtime.new_driver("explored");

@@ -177,7 +177,7 @@ impl ActiveWhat {
 }
 
 /// The type of the closure that was posted, without what this crate wraps around it.
-fn users_type(name: &'static str) -> &'static str {
+pub(crate) fn users_type(name: &'static str) -> &'static str {
     let inside = || name.strip_prefix(env!("CARGO_CRATE_NAME"))?.split_once('<')?.1.strip_suffix('>');
     inside().unwrap_or(name)
 }

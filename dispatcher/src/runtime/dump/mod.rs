@@ -23,6 +23,8 @@ use super::inline::Reason;
 use super::state::DispatcherState;
 use crate::time::Instant;
 
+#[cfg(feature = "testing")]
+pub(crate) use collect::users_type;
 pub use names::{Named, PlaceDump, ThreadName};
 pub use pools::{LaneDump, PoolDump, ThreadDump};
 

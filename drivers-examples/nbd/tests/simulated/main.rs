@@ -2,11 +2,12 @@
 //! Method: `ramdisk` and `nbd` on a foreground runtime with a virtual clock and a simulated network; a scripted client
 //! sends bytes and turns the crank.
 
+mod injected;
 mod world;
 
 use std::time::Duration;
 
-use world::{Client, READ, TRIM, WRITE, World, pattern};
+use world::{READ, WRITE, World, pattern};
 
 const ESHUTDOWN: u32 = 108;
 
@@ -115,54 +116,4 @@ fn a_stop_answers_what_is_under_way_and_closes_every_connection() {
     // The long read had begun and is not taken: after the time of grace it is cut.
     assert!(reading.is_closed_to_writing());
     world.check_the_end();
-}
-
-/// Four clients at work: requests of each kind, some taken in full, some in part, some not at all.
-fn clients_at_work(world: &World) -> Vec<Client<'_>> {
-    let clients: Vec<Client<'_>> = (0..4).map(|_| world.client()).collect();
-    for round in 0..3u64 {
-        for (number, client) in clients.iter().enumerate() {
-            let offset = (number as u64) << 18;
-            let cookie = round * 10;
-            client.request(WRITE, cookie, offset, 20 << 10, &pattern(cookie, 20 << 10));
-            client.request(READ, cookie + 1, offset, 20 << 10, &[]);
-            client.request(TRIM, cookie + 2, offset, 4096, &[]);
-            world.turn();
-        }
-    }
-    clients[0].request(WRITE, 90, 0, 8192, &[9; 5000]);
-    clients[1].request(READ, 91, 0, 600 << 10, &[]);
-    world.run();
-    clients
-}
-
-/// A stop at each step of the work: everything that was asked is answered right or told of the shutdown, all callbacks
-/// are accounted for, and it is over within the time of grace.
-#[test]
-fn a_stop_at_any_step_accounts_for_every_callback_and_every_reply() {
-    let mut step = 0;
-    let mut stopped_in_the_middle = 0;
-    loop {
-        let world = World::new("");
-        world.net().set_stream_capacity(64 << 10);
-        world.stop_after(step);
-        let clients = clients_at_work(&world);
-        let is_last = !world.is_stopping();
-        stopped_in_the_middle += u64::from(!is_last);
-        world.begin_stop();
-        world.run_to_the_end();
-        for client in clients {
-            client.check_replies(|cookie| match cookie {
-                91 => 600 << 10,
-                cookie if cookie % 10 == 1 => 20 << 10,
-                _ => 0,
-            });
-        }
-        world.check_the_end();
-        if is_last {
-            break;
-        }
-        step += 1;
-    }
-    assert!(stopped_in_the_middle > 30, "only {stopped_in_the_middle} steps: the work is too short to show anything");
 }

@@ -1,0 +1,207 @@
+//! Goal: something goes wrong at every moment of a scenario, and each run is judged: what is right passes, what is not is
+//! reported with the moment, the callback and the way to see it again.
+//! Method: small scenarios whose moments can be counted by hand, and small mistakes.
+
+use std::time::Duration;
+
+use super::*;
+use crate::channel::{Channel, Message};
+use crate::runtime::{DispatcherBuilder, DispatcherHandle};
+use crate::status::Status;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::testing::{Explorer, ForegroundRuntime, Target};
+
+/// A dispatcher of its own driver, unless that was refused.
+fn dispatcher_of(runtime: &ForegroundRuntime, name: &str) -> Option<DispatcherHandle> {
+    let dispatcher = runtime.new_driver(name).new_dispatcher(DispatcherBuilder::new().name("main"));
+    match dispatcher {
+        Ok(dispatcher) => Some(dispatcher.release()),
+        Err(_) => {
+            assert!(runtime.was_injected());
+            None
+        }
+    }
+}
+
+/// Two drivers that send each other messages; everything is looked at.
+fn ping_pong(runtime: &ForegroundRuntime) {
+    let (Some(ping), Some(pong)) = (dispatcher_of(runtime, "ping"), dispatcher_of(runtime, "pong")) else { return };
+    let (near, far) = Channel::pair();
+    let near = Arc::new(near);
+    let answering = far.begin_read(&pong, |_| ());
+    let _timer = ping.post_after(Duration::from_secs(1), |_| ());
+    let writer = Arc::clone(&near);
+    let posted = ping.post_task(move |outcome| {
+        if outcome.is_ok() {
+            let _ = writer.write(Message::from_bytes(b"ping"));
+        }
+    });
+    drop(ping.spawn(async { crate::sleep(Duration::from_secs(2)).await }));
+    runtime.run_until_idle();
+    runtime.advance(Duration::from_secs(3));
+    if !runtime.was_injected() {
+        assert!(posted.is_ok() && answering.is_ok());
+        assert_eq!(far.try_read().expect("it was written").bytes(), b"ping");
+    }
+}
+
+#[test]
+fn a_shutdown_at_any_step_of_something_right_passes() {
+    for target in [Target::runtime(), Target::driver("ping"), Target::driver("pong"), Target::dispatcher("main")] {
+        let injector = Injector::new().explorer(Explorer::new().seeds(5));
+        let injected = injector.shutdown(target, ping_pong);
+        assert_eq!(injected.schedules, 5);
+        assert!(injected.injections > 50, "{injected:?}");
+    }
+}
+
+#[test]
+fn steps_before_there_is_such_a_target_are_counted_apart() {
+    let injected = shutdown_at_every_step(ping_pong, Target::driver("ping"));
+    assert!(injected.missed <= 2 && injected.injections > 10, "{injected:?}");
+    let nobody = shutdown_at_every_step(ping_pong, Target::driver("nobody"));
+    assert_eq!(nobody.injections, 0);
+    assert_eq!(nobody.missed, injected.injections + injected.missed);
+}
+
+#[test]
+fn one_step_of_each_seed_is_another_one_each_time() {
+    let injector = Injector::new().explorer(Explorer::new().seeds(200)).one_step_a_seed();
+    let injected = injector.shutdown(Target::runtime(), ping_pong);
+    assert_eq!(injected.schedules, 200);
+    assert!(injected.injections > 150, "{injected:?}");
+}
+
+#[test]
+fn a_custom_target_is_what_the_scenario_says() {
+    let asked = AtomicU64::new(0);
+    let injected = shutdown_at_every_step(
+        |runtime| {
+            let Some(dispatcher) = dispatcher_of(runtime, "lamp") else { return };
+            let (handle, driver) = (dispatcher.clone(), runtime.new_driver("helper"));
+            runtime.on_injection(move || {
+                let _ = driver.shutdown(move || drop(handle));
+            });
+            let _ = dispatcher.post_task(|_| ());
+            runtime.run_until_idle();
+            asked.fetch_add(u64::from(runtime.was_injected()), Ordering::Relaxed);
+        },
+        Target::custom("stop the helper"),
+    );
+    assert_eq!(asked.load(Ordering::Relaxed), injected.injections);
+    assert!(injected.injections >= 4, "{injected:?}");
+}
+
+#[test]
+fn a_panic_is_injected_into_each_callback_once() {
+    let injected = panic_at_every_callback(|runtime| {
+        let Some(dispatcher) = dispatcher_of(runtime, "lamp") else { return };
+        for _ in 0..3 {
+            let _ = dispatcher.post_task(|_| ());
+        }
+        let _ = dispatcher.post_after(Duration::from_secs(1), |_| ());
+        runtime.advance(Duration::from_secs(1));
+    });
+    assert_eq!((injected.schedules, injected.injections, injected.missed), (1, 4, 0));
+    panic_at_every_callback(ping_pong);
+}
+
+#[test]
+fn everything_that_can_be_refused_is_refused_once() {
+    let count = |op: Fallible| fail_every(op, ping_pong).injections;
+    assert_eq!(count(Fallible::Dispatcher), 2);
+    assert_eq!(count(Fallible::Thread), 0);
+    assert_eq!(count(Fallible::Write), 1);
+    let injected = fail_every(Fallible::Registration, |runtime| {
+        let Some(dispatcher) = dispatcher_of(runtime, "lamp") else { return };
+        let event = crate::sys::sim::Event::new();
+        let waiting = dispatcher.begin_wait(&event, crate::sys::Interest::READABLE, |_| ());
+        assert_eq!(waiting.is_err(), runtime.was_injected());
+    });
+    assert_eq!(injected.injections, 1);
+    let injected = fail_every(Fallible::Thread, |runtime| {
+        let Some(dispatcher) = dispatcher_of(runtime, "lamp") else { return };
+        let refused = dispatcher.offload(crate::event_loop::Lane::Fast, |_| (), |_| ());
+        assert_eq!(refused.err().map(|error| error.status()), runtime.was_injected().then_some(Status::NoResources));
+    });
+    assert_eq!(injected.injections, 1);
+}
+
+/// A driver that answers a request in a later callback, and forgets the request when that is canceled.
+fn forgetful(runtime: &ForegroundRuntime) {
+    let Some(dispatcher) = dispatcher_of(runtime, "forgetful") else { return };
+    let answered = Arc::new(AtomicU64::new(0));
+    let answer = Arc::clone(&answered);
+    let posted = dispatcher.post_task(move |outcome| {
+        // If it is canceled, it should say that there is no answer.
+        if outcome.is_ok() {
+            answer.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    runtime.run_until_idle();
+    if posted.is_ok() {
+        let _ = runtime.shutdown();
+        assert_eq!(answered.load(Ordering::Relaxed), 1, "the request was answered");
+    }
+}
+
+#[test]
+fn a_request_that_is_forgotten_in_a_shutdown_is_found_and_the_report_says_where_and_how_to_see_it_again() {
+    let failure = Injector::new().try_shutdown(Target::driver("forgetful"), forgetful).expect_err("it is forgotten");
+    let text = failure.to_string();
+    assert!(failure.message.contains("the request was answered"), "{text}");
+    let injected = failure.injected.as_deref().expect("something was injected");
+    assert!(injected.starts_with("the shutdown of driver \"forgetful\" begins "), "{text}");
+    let moment = failure.moment.expect("it had a moment");
+    assert!(text.contains(&format!("FUCHSINE_SEED=0@{moment}\n")), "{text}");
+}
+
+#[test]
+fn a_callback_that_relies_on_its_posts_is_found_with_the_callback_in_which_it_was() {
+    let failure = Injector::new()
+        .try_shutdown(Target::runtime(), |runtime| {
+            let Some(dispatcher) = dispatcher_of(runtime, "chain") else { return };
+            let next = dispatcher.clone();
+            let _ = dispatcher.post_task(move |outcome| {
+                if outcome.is_ok() {
+                    next.post_task(|_| ()).expect("a post is never refused");
+                }
+            });
+            runtime.run_until_idle();
+        })
+        .expect_err("a shutdown begins before the second post");
+    let text = failure.to_string();
+    assert!(failure.message.contains("a post is never refused"), "{text}");
+    let injected = failure.injected.as_deref().expect("something was injected");
+    assert!(injected.contains(", in task of ") && injected.contains("injector_tests.rs"), "{text}");
+    assert!(injected.contains("dispatcher \"main\" of driver \"chain\""), "{text}");
+}
+
+#[test]
+fn what_leaks_is_listed_with_the_line_where_it_was_made() {
+    let failure = Injector::new()
+        .try_panics(|_| {
+            std::mem::forget(Channel::pair());
+        })
+        .expect_err("two ends are left");
+    let text = failure.to_string();
+    assert!(failure.message.starts_with("2 things are left at the end of the run:\n  channel end made at "), "{text}");
+    assert!(failure.message.contains("injector_tests.rs"), "{text}");
+}
+
+#[test]
+fn a_shutdown_that_takes_too_long_is_found() {
+    let scenario = |runtime: &ForegroundRuntime| {
+        let Some(dispatcher) = dispatcher_of(runtime, "slow") else { return };
+        let other = dispatcher_of(runtime, "other");
+        for _ in 0..20 {
+            let _ = dispatcher.post_task(|_| ());
+            let _ = other.as_ref().map(|other| other.post_task(|_| ()));
+        }
+        runtime.run_until_idle();
+    };
+    let bound = |steps| Injector::new().bound(steps).try_shutdown(Target::driver("slow"), scenario);
+    assert!(bound(100).is_ok());
+    let failure = bound(5).expect_err("twenty callbacks are canceled, and others run meanwhile");
+    assert!(failure.message.contains("the shutdown of driver \"slow\" is not over after 5 steps"), "{failure}");
+}
