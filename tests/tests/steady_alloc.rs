@@ -1,0 +1,155 @@
+//! Goal: what goes on for long asks the allocator for nothing, once it has what it needs: round trips between handlers,
+//! calls, timers that are armed and canceled, futures that are woken.
+//! Method: each with few and with many rounds, on a foreground runtime, all on one thread, whose allocations are counted.
+//! The run queue is a list of blocks of 63 runnables and a dispatcher goes through it at least every ten callbacks, so that
+//! much is allowed where dispatchers make turns. Plain posts are looked at in `conformance_queue.rs`.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fuchsine_dispatcher::testing::ForegroundRuntime;
+use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Message};
+
+const LEN: usize = 64;
+
+#[track_caller]
+fn dispatcher(runtime: &ForegroundRuntime, name: &str) -> Dispatcher {
+    runtime.new_driver(name).new_dispatcher(DispatcherBuilder::new().name(name)).expect("created")
+}
+
+/// Counts the allocations of what has been begun, until nothing is left to do.
+fn allocations(runtime: &ForegroundRuntime) -> u64 {
+    allocation_counter::measure(|| while runtime.run_once() {}).count_total
+}
+
+/// Checks that `scenario` allocates as often for many rounds as for few, but for the run queue.
+#[track_caller]
+fn assert_steady(scenario: fn(u64) -> u64) {
+    // What is made once a thread.
+    scenario(200);
+    let (few, many) = (scenario(1_000), scenario(20_000));
+    let turns = 20_000 / 10 + 1;
+    assert!(many <= few + turns / 63 + 2, "{few} allocations of 1,000 rounds, {many} of 20,000");
+}
+
+/// Answers every message in its own memory, and registers the next read.
+fn serve(end: Arc<Channel>, home: DispatcherHandle) {
+    let (reader, handle) = (Arc::clone(&end), home.clone());
+    let registered = end.begin_read(&handle, move |outcome| {
+        while let Ok(message) = reader.try_read() {
+            // A client that has gone needs no answer.
+            let _ = reader.write(message);
+        }
+        if outcome.is_ok() {
+            serve(reader, home);
+        }
+    });
+    // Refused when the client has gone, which ends it.
+    drop(registered);
+}
+
+fn ask(end: Arc<Channel>, home: DispatcherHandle, left: u64, message: Message) {
+    let (reader, again) = (Arc::clone(&end), home.clone());
+    end.begin_read(&home, move |outcome| {
+        assert_eq!(outcome, Ok(()));
+        let reply = reader.try_read().expect("a reply");
+        if left > 1 {
+            ask(reader, again, left - 1, reply);
+        }
+    })
+    .expect("registered");
+    end.write(message).expect("the server is there");
+}
+
+fn round_trips(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    serve(Arc::new(far), server.handle());
+    let (near, home) = (Arc::new(near), client.handle());
+    client.post_task(move |_| ask(near, home, rounds, Message::with_len(LEN))).expect("accepted");
+    let counted = allocations(&runtime);
+    assert!(server.dump().inlined >= rounds);
+    counted
+}
+
+fn call(end: Arc<Channel>, home: DispatcherHandle, left: u64, request: Message) {
+    let (again, handle) = (Arc::clone(&end), home.clone());
+    let call = end.begin_call(&handle, request, Instant::INFINITE, move |reply| {
+        let reply = reply.expect("the server answers");
+        if left > 1 {
+            call_again(again, home, left - 1, reply);
+        }
+    });
+    drop(call.expect("sent"));
+}
+
+fn call_again(end: Arc<Channel>, home: DispatcherHandle, left: u64, reply: Message) {
+    call(end, home, left, reply.in_reply_to(None));
+}
+
+fn calls(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    serve(Arc::new(far), server.handle());
+    let (near, home) = (Arc::new(near), client.handle());
+    client.post_task(move |_| call(near, home, rounds, Message::with_len(LEN))).expect("accepted");
+    allocations(&runtime)
+}
+
+fn timers(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let home = dispatcher(&runtime, "timers");
+    let own = home.handle();
+    let arming = move |_| {
+        for round in 0..rounds {
+            let far = Duration::from_millis(1_000 + round % 50);
+            let timer = own.post_after(far, |_| unreachable!("it is canceled")).expect("armed");
+            assert!(timer.cancel().is_ok());
+        }
+    };
+    home.post_task(arming).expect("accepted");
+    allocations(&runtime)
+}
+
+fn wakes(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let home = dispatcher(&runtime, "futures");
+    let mut left = rounds;
+    let waking = poll_fn(move |cx| {
+        left -= 1;
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    let joining = home.spawn(waking).expect("spawned");
+    let counted = allocations(&runtime);
+    assert!(joining.is_finished());
+    counted
+}
+
+/// Shows D5.
+#[test]
+fn round_trips_between_handlers_allocate_nothing() {
+    assert_steady(round_trips);
+}
+
+#[test]
+fn calls_allocate_nothing() {
+    assert_steady(calls);
+}
+
+#[test]
+fn timers_that_are_armed_and_canceled_allocate_nothing() {
+    assert_steady(timers);
+}
+
+#[test]
+fn wakes_of_a_future_allocate_nothing() {
+    assert_steady(wakes);
+}
