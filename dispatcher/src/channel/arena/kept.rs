@@ -1,25 +1,26 @@
 //! Memory of large arenas that have gone, kept for those that come.
 //!
-//! An allocator gives a freed block of that size back to the system and asks for it anew, so that a stream of large messages
-//! touches pages for the first time with every one of them, which costs more than filling them. Here a block that is freed
-//! waits for the next request of its size class. All that waits is at most [`MOST_BYTES`] in the process, so a burst leaves no
-//! more than that; what is beyond goes back to the allocator at once, from the class that has the most.
+//! Large blocks come straight from the system, by size classes: an allocator keeps what a burst of messages has left, more
+//! or less of it by what lies in between, and a mapping goes back whole. But a new one is touched page by page, which costs
+//! more than filling it, so a block that is freed waits for the next request of its class. All that waits is at most
+//! [`MOST_BYTES`] in the process; what is beyond goes back at once, from the class that has the most. Small blocks are the
+//! allocator's business.
 //!
 //! # Invariants
-//! - What is listed in a class was allocated with the layout of that class, and nobody else uses it: it is listed by
+//! - What is listed in a class was mapped with the size of that class, and nobody else uses it: it is listed by
 //!   [`give_back`], whose caller owns it, and unlisted by whoever takes it.
 #![allow(unsafe_code, reason = "raw memory changes hands; the invariant above is kept by this file alone")]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-use super::block::ALIGN;
 use crate::status::Status;
 use crate::sync::unmodelled::Mutex;
+use crate::sys::pages;
 
-/// What is smaller is the allocator's business, which keeps it by itself.
+/// What is not larger is the allocator's.
 const SMALLEST: usize = 32 * 1024;
-/// What is larger is rare, and clearing it by hand costs more than pages that are clear already.
+/// What is larger is the allocator's too, which maps it.
 const LARGEST: usize = 512 * 1024;
 /// How much is kept in all.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -55,16 +56,12 @@ impl Class {
     /// The class of a request, if it has one.
     fn of(request: Layout) -> Option<Class> {
         let size = request.size();
-        if size <= SMALLEST || size > LARGEST || request.align() != ALIGN {
+        if size <= SMALLEST || size > LARGEST {
             return None;
         }
         let octave = ((size - 1) / SMALLEST).ilog2();
         let base = SMALLEST << octave;
         Some(Class::at(octave as usize * STEPS + (size - base).div_ceil(base / STEPS) - 1))
-    }
-
-    fn layout(self) -> Layout {
-        Layout::from_size_align(self.size, ALIGN).expect("a class is far smaller than what can be asked for")
     }
 }
 
@@ -87,14 +84,16 @@ impl Kept {
     }
 }
 
-/// Memory of a layout, which is not empty, and whether all of it is zero. Asked for `cleared`, it may be all the same that
-/// it is not.
+/// Memory of a layout, which is not empty and aligned to no more than a page, and whether all of it is zero, whatever was
+/// asked for.
 pub(super) fn take(layout: Layout, cleared: bool) -> Result<(NonNull<u8>, bool), Status> {
-    let class = Class::of(layout);
-    if let Some(memory) = class.and_then(|class| KEPT.lock().take(class)) {
-        return Ok((memory, false));
+    if let Some(class) = Class::of(layout) {
+        let kept = KEPT.lock().take(class);
+        return match kept {
+            Some(memory) => Ok((memory, false)),
+            None => pages::map(class.size).map(|memory| (memory, true)).map_err(|_| Status::NoMemory),
+        };
     }
-    let layout = class.map_or(layout, Class::layout);
     // SAFETY: every layout here has a head in it, so it is not empty.
     let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
     Ok((NonNull::new(memory).ok_or(Status::NoMemory)?, cleared))
@@ -105,15 +104,15 @@ pub(super) fn take(layout: Layout, cleared: bool) -> Result<(NonNull<u8>, bool),
 /// # Safety
 /// It came from [`take`] with this layout, and nobody uses it any more.
 pub(super) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
-    let (memory, layout) = match Class::of(layout) {
-        None => (memory, layout),
-        Some(class) => {
-            let Some((surplus, class)) = KEPT.lock().keep(memory, class) else { return };
-            (surplus, class.layout())
-        }
+    let Some(class) = Class::of(layout) else {
+        // SAFETY: the caller says that it came from `take`, which allocated it with this layout.
+        return unsafe { dealloc(memory.as_ptr(), layout) };
     };
-    // SAFETY: the caller says that it came from `take`, which allocated it with this layout; or it was listed (invariant).
-    unsafe { dealloc(memory.as_ptr(), layout) }
+    let surplus = KEPT.lock().keep(memory, class);
+    if let Some((memory, class)) = surplus {
+        // SAFETY: it was listed in this class (invariant), and is not any more.
+        unsafe { pages::unmap(memory, class.size) };
+    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
