@@ -48,6 +48,9 @@ fn each_pair_is_measured_and_every_operation_is_seen() {
         let figure = if line["wall"].is_null() { &line["value"] } else { &line["wall"] };
         assert!(figure["median"].as_f64().is_some_and(|median| median >= 0.0), "{line}");
         assert_eq!(name("unit") == "ns" || name("unit") == "us", !line["cpu"].is_null(), "{line}");
+        if (&*name("workload"), &*name("subject")) == ("W12-turns", "fuchsine") {
+            assert!(line["value"]["max"].as_f64().is_some_and(|longest| longest <= 10.0), "a batch a turn: {line}");
+        }
         measured.insert((name("workload"), name("subject")));
     }
     assert_eq!(measured, listed());

@@ -8,7 +8,7 @@ use crate::peers::{AsyncExecutor, Crossbeam, Desync, Fuchsine, Message, Peer, To
 use crate::sample::{Sample, Stopwatch};
 use crate::workload::{Workload, by, scaled};
 
-const TRIPS: u64 = 200_000;
+const TRIPS: u64 = 100_000;
 /// Of large buffers fewer are enough: filling them is most of the time.
 const LARGE: usize = 32 * 1024;
 

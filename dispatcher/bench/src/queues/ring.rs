@@ -21,7 +21,7 @@ pub(crate) struct Shape {
 
 pub(crate) const SELF_POST: Shape = Shape { threads: 2, queues: 1, tokens: 1, hops: 1_000_000, hops_an_op: 1 };
 pub(crate) const PING_PONG_ON_ONE: Shape = Shape { threads: 1, queues: 2, tokens: 1, hops: 2_000_000, hops_an_op: 2 };
-pub(crate) const PING_PONG_ON_TWO: Shape = Shape { threads: 2, queues: 2, tokens: 1, hops: 400_000, hops_an_op: 2 };
+pub(crate) const PING_PONG_ON_TWO: Shape = Shape { threads: 2, queues: 2, tokens: 1, hops: 200_000, hops_an_op: 2 };
 
 /// A ring of so many with up to a hundred tokens, pool of 2.
 pub(crate) const fn of(queues: u32) -> Shape {

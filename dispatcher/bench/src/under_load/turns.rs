@@ -35,11 +35,14 @@ impl<P: Peer> Message for Flood<P> {
         } else {
             turns.current.store(self.own, Ordering::Relaxed);
             let length = turns.length.swap(1, Ordering::Relaxed);
-            turns.lengths.lock().expect("nobody panics with it").push(length);
+            if length > 0 {
+                turns.lengths.lock().expect("nobody panics with it").push(length);
+            }
         }
         let Some(left) = turns.left.load(Ordering::Relaxed).checked_sub(1) else { return };
         turns.left.store(left, Ordering::Relaxed);
         if left == 0 {
+            turns.lengths.lock().expect("nobody panics with it").push(turns.length.load(Ordering::Relaxed));
             return turns.done.open();
         }
         let queue = self.queue.clone();
@@ -57,15 +60,17 @@ pub(super) fn lengths<P: Peer>() -> Vec<Sample> {
         lengths: Mutex::default(),
         done: Gate::default(),
     });
-    for own in 0..FLOODS {
-        let queue = peer.queue::<Flood<P>>();
-        P::post(&queue, Flood { queue: queue.clone(), own, turns });
-    }
+    let floods: Vec<_> = (0..FLOODS)
+        .map(|own| {
+            let queue = peer.queue::<Flood<P>>();
+            (queue.clone(), Flood { queue, own, turns })
+        })
+        .collect();
+    // On the one thread of the pool, so that all have something to do before any of them runs.
+    peer.aside(move || floods.into_iter().for_each(|(queue, flood)| P::post(&queue, flood)));
     let ended = turns.done.pass();
     let ok = peer.stop() && ended;
     let mut lengths = std::mem::take(&mut *turns.lengths.lock().expect("nobody panics with it"));
-    // The first turns are those of the dispatchers that were there before the others were posted to.
-    lengths.drain(..lengths.len().min(2 * FLOODS as usize));
     lengths.sort_unstable();
     let sample =
         |metric, part| Sample::of(metric, Unit::Callbacks, quantile(&lengths, part) as f64, lengths.len() as u64, ok);
