@@ -45,5 +45,6 @@ pages! {
     internals_unsafe: "internals/unsafe.md",
     internals_decisions: "internals/decisions.md",
     internals_benches: "internals/benches.md",
+    internals_performance: "internals/performance.md",
     dependencies: "dependencies.md",
 }
