@@ -55,6 +55,44 @@ fn a_runtime_that_gets_too_few_descriptors_is_refused_and_gives_back_what_it_got
     }
 }
 
+/// The same for the pool of a role, which starts with its first dispatcher: whatever step is refused, nothing is left of the
+/// creation, and the next one finds the role as if nobody had asked.
+///
+/// Shows W4.
+#[test]
+fn a_pool_that_gets_too_few_descriptors_leaves_nothing_of_its_creation() {
+    let name = "a_pool_that_gets_too_few_descriptors_leaves_nothing_of_its_creation";
+    let output = in_a_process_of_its_own(name, || {
+        let runtime = pool_of(2);
+        let driver = runtime.new_driver("driver");
+        let role = runtime.role("fresh");
+        let blocking = || DispatcherBuilder::new().scheduler_role("fresh").allow_sync_calls();
+        let before = open_descriptors();
+        let mut refused = 0;
+        let made = loop {
+            limit_descriptors(before + refused);
+            let made = driver.new_dispatcher(blocking());
+            limit_descriptors(before + 100);
+            match made {
+                Ok(made) => break made,
+                Err(error) => assert_eq!(error.status(), Status::NoResources, "{error}"),
+            }
+            assert_eq!(open_descriptors(), before, "with room for {refused}");
+            assert_eq!((role.thread_count(), role.sync_call_dispatchers(), role.added()), (0, 0, 0));
+            assert!(driver.dispatchers().is_empty() && runtime.dump().pools.len() == 1);
+            refused += 1;
+        };
+        assert!(refused > 0, "a pool needs at least one descriptor");
+        assert_eq!((role.thread_count(), role.sync_call_dispatchers(), role.added()), (3, 1, 1));
+        drop(made);
+        runtime.shutdown(HANG).expect("it shuts down");
+        drop((driver, role, runtime));
+    });
+    if let Some(output) = output {
+        assert!(output.succeeded, "{}", output.text);
+    }
+}
+
 /// With no descriptor left, what needs one says so, and what is there goes on: tasks, timers, waits.
 #[test]
 fn a_runtime_works_on_when_no_descriptor_is_left() {

@@ -158,3 +158,32 @@ impl<M, R: WaitOp> Calls<M, R> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::registration::Registered;
+    use super::*;
+
+    /// What a channel meets after about a billion calls.
+    #[test]
+    fn a_number_that_is_in_use_is_not_given_again_when_numbers_wrap() {
+        for (side, other) in [(Side::A, Side::B), (Side::B, Side::A)] {
+            let mut calls = Calls::<(), Registered>::new(side);
+            let begin = |calls: &mut Calls<(), Registered>| {
+                let number = calls.fresh_number();
+                assert!(is_of(number, side) && !is_of(number, other), "{number:#x}");
+                calls.insert(number, Caller::Task(Waker::noop().clone()));
+                number
+            };
+            let long = [begin(&mut calls), begin(&mut calls)];
+            calls.last = SIDE - 3;
+            let later: Vec<_> = (0..4).map(|_| begin(&mut calls)).collect();
+            let in_use: std::collections::BTreeSet<_> = long.iter().chain(&later).collect();
+            assert_eq!(in_use.len(), 6, "each call has a number of its own: {long:x?} {later:x?}");
+            assert!(calls.last < 10, "it has wrapped");
+            drop(calls.end(long[1]));
+            calls.last = 0;
+            assert_eq!(begin(&mut calls), long[1], "it is free again");
+        }
+    }
+}
