@@ -98,6 +98,9 @@ fn no_callback_reads_the_clock() {
         let readings = growth(|operations| clock_readings(&valgrind, path, operations));
         assert!(readings < NOISE, "{path}: the clock was read {readings} times for {MORE} operations");
     }
+    // From now on so long: that takes one reading.
+    let readings = growth(|operations| clock_readings(&valgrind, "timer", operations));
+    assert!(readings < MORE + NOISE, "the clock was read {readings} times for {MORE} timers");
     // A look reads it twice: before, and after.
     let readings = growth(|operations| clock_readings(&valgrind, "cross-post", operations));
     assert!(readings < 2 * LOOKS_IN_ROUND_TRIPS + NOISE, "{readings} times for {MORE} round trips");

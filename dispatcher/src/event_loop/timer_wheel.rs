@@ -22,6 +22,8 @@ const RINGS: usize = 64usize.div_ceil(BITS as usize);
 /// Where timers wait that were armed for a time that had passed.
 const OVERDUE: usize = RINGS * PLACES;
 const NONE: u32 = u32::MAX;
+/// So many unused slots are kept when the wheel is empty; those of a burst go back to the allocator.
+const KEPT_SLOTS: usize = 1024;
 
 /// Deadlines with a value each.
 pub(crate) struct TimerWheel<T> {
@@ -37,6 +39,8 @@ pub(crate) struct TimerWheel<T> {
     /// First of the unused slots, linked through `next`.
     free: u32,
     armed: usize,
+    /// The generation of a slot that is made anew: above all that were ever used.
+    first_generation: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -77,6 +81,7 @@ impl<T> TimerWheel<T> {
             timers: Vec::new(),
             free: NONE,
             armed: 0,
+            first_generation: 0,
         }
     }
 
@@ -253,7 +258,8 @@ impl<T> TimerWheel<T> {
         }
         let index = u32::try_from(self.timers.len()).ok().filter(|index| *index != NONE);
         let index = index.expect("fewer than 2^32 - 1 timers are armed at a time");
-        self.timers.push(Slot { deadline, previous: NONE, next: NONE, generation: 0, list: 0, value: Some(value) });
+        let generation = self.first_generation;
+        self.timers.push(Slot { deadline, previous: NONE, next: NONE, generation, list: 0, value: Some(value) });
         index
     }
 
@@ -263,6 +269,19 @@ impl<T> TimerWheel<T> {
         slot.generation = slot.generation.wrapping_add(1);
         slot.next = std::mem::replace(&mut self.free, index);
         self.armed -= 1;
+        if self.armed == 0 && self.timers.len() > KEPT_SLOTS {
+            self.end_burst();
+        }
+    }
+
+    /// Gives the memory of a burst back, once nothing is armed. A stale key still finds nothing.
+    #[cold]
+    fn end_burst(&mut self) {
+        let latest = self.timers.iter().map(|slot| slot.generation).max();
+        self.first_generation = latest.map_or(0, |generation| generation.wrapping_add(1));
+        self.timers.clear();
+        self.timers.shrink_to(KEPT_SLOTS);
+        self.free = NONE;
     }
 }
 
@@ -340,6 +359,23 @@ mod tests {
         let new = wheel.arm(at(10), 2);
         assert_eq!(wheel.cancel(old), None);
         assert_eq!((wheel.len(), wheel.cancel(new), wheel.len()), (1, Some(2), 0));
+    }
+
+    #[test]
+    fn the_memory_of_a_burst_is_given_back_and_its_keys_stay_stale() {
+        for by_canceling in [true, false] {
+            let mut wheel = TimerWheel::new(at(0));
+            let keys: Vec<_> = (0..100_000).map(|nth| wheel.arm(at(1 + u64::from(nth)), nth)).collect();
+            let before = wheel.timers.capacity();
+            match by_canceling {
+                true => keys.iter().for_each(|key| assert!(wheel.cancel(*key).is_some())),
+                false => assert_eq!(take(&mut wheel, 1_000_000).len(), keys.len()),
+            }
+            assert!(before >= keys.len() && wheel.timers.capacity() == KEPT_SLOTS);
+            let again: Vec<_> = (0..2_000).map(|nth| wheel.arm(at(2_000_000 + u64::from(nth)), nth)).collect();
+            assert!(keys.iter().all(|stale| wheel.cancel(*stale).is_none()));
+            assert!(again.iter().all(|key| wheel.cancel(*key).is_some()));
+        }
     }
 
     #[test]

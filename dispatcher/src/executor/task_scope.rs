@@ -151,7 +151,7 @@ impl TaskScope {
         let mut task = Some(task);
         let ticket = self.ticket();
         let (number, wrap) = (ticket.number, || wrap(&mut task, ticket));
-        let posted = self.dispatcher.post_made_at(deadline, wrap);
+        let posted = self.dispatcher.post_made_at(self.dispatcher.now(), deadline, wrap);
         self.note(number, posted, task)
     }
 

@@ -20,6 +20,8 @@ thread_local! {
 
 /// How long a worker waits for another item before it ends.
 const IDLE_LIFE: Duration = Duration::from_secs(10);
+/// For so many items there is room while a worker waits.
+const KEPT_ITEMS: usize = 256;
 /// The most workers of the slow lane.
 const SLOW_LIMIT: usize = 64;
 
@@ -234,6 +236,8 @@ fn work(shared: &LaneShared) {
                     state.workers -= 1;
                     return;
                 }
+                // What a burst of items took.
+                state.items.shrink_to(KEPT_ITEMS);
                 state.idle += 1;
                 let until = Clock::real().now() + IDLE_LIFE;
                 let timed_out = shared.changed.wait_until(&mut state, until) == Wakeup::TimedOut;

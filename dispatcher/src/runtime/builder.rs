@@ -25,11 +25,11 @@ impl DispatcherBuilder {
     pub fn new() -> Self {
         DispatcherBuilder {
             options: Options {
-                name: String::new(),
+                name: Box::default(),
                 synchronized: true,
                 allow_sync_calls: false,
                 no_thread_migration: false,
-                scheduler_role: String::new(),
+                scheduler_role: Box::default(),
             },
             observer: None,
         }
@@ -37,7 +37,7 @@ impl DispatcherBuilder {
 
     /// The name in dumps and logs. It need not be unique and is kept whole.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.options.name = name.into();
+        self.options.name = name.into().into_boxed_str();
         self
     }
 
@@ -91,7 +91,7 @@ impl DispatcherBuilder {
 
     /// The scheduler role: dispatchers of one role share a pool, different roles never do. `""` is the default role.
     pub fn scheduler_role(mut self, role: impl Into<String>) -> Self {
-        self.options.scheduler_role = role.into();
+        self.options.scheduler_role = role.into().into_boxed_str();
         self
     }
 
@@ -127,7 +127,7 @@ impl DispatcherBuilder {
         let runtime = owner.runtime();
         let allow_sync_calls = options.allow_sync_calls;
         if !owner.may_use_role(&options.scheduler_role) {
-            return Err(CreateError::new(CreateErrorKind::RoleNotAllowed(options.scheduler_role)));
+            return Err(CreateError::new(CreateErrorKind::RoleNotAllowed(options.scheduler_role.into())));
         }
         if !options.synchronized && allow_sync_calls {
             return Err(CreateError::new(CreateErrorKind::UnsynchronizedSyncCalls));
@@ -136,7 +136,7 @@ impl DispatcherBuilder {
             return Err(CreateError::new(CreateErrorKind::PinnedWithOthers));
         }
         if allow_sync_calls && runtime.role_pools(|pools| pools.refuses_sync_calls(&options.scheduler_role)) {
-            return Err(CreateError::new(CreateErrorKind::RoleWithoutSyncCalls(options.scheduler_role)));
+            return Err(CreateError::new(CreateErrorKind::RoleWithoutSyncCalls(options.scheduler_role.into())));
         }
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
@@ -147,7 +147,7 @@ impl DispatcherBuilder {
         let pool = match runtime.join_pool(&options.scheduler_role, allow_sync_calls) {
             Ok(Some(pool)) => pool,
             Ok(None) => return Err(CreateError::new(CreateErrorKind::ShuttingDown)),
-            Err(refused) => return Err(CreateError::of_role(refused, options.scheduler_role)),
+            Err(refused) => return Err(CreateError::of_role(refused, options.scheduler_role.into())),
         };
         let pinned_to = options.no_thread_migration.then(|| pool.pin());
         let made = owner.add_dispatcher(|| {

@@ -8,6 +8,7 @@
 //! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 use std::panic::Location;
 
 use super::active::{ActiveId, ActiveWhat, Actives};
@@ -19,19 +20,39 @@ use super::inline::Reason;
 use super::irq::Irqs;
 use super::live_futures::LiveFutures;
 use super::state::{DispatcherState, Inside};
+use super::stop_token::StopState;
 use super::suspend::Parking;
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// How callbacks came to run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct InlineCounts {
     pub(crate) inlined: u64,
     /// By [`Reason`], in its order.
-    pub(crate) deferred: [u64; Reason::ALL.len()],
+    pub(crate) deferred: Deferred,
     /// Posted tasks, which never run inline.
     pub(crate) posted: u64,
     /// Reads that were registered when there was something to read already: no decision is made of them either.
     pub(crate) late_reads: u64,
+}
+
+/// A number for each [`Reason`], in its order. Made with the first that is counted: most dispatchers count none.
+#[derive(Debug, Default)]
+pub(crate) struct Deferred(Option<Box<[u64; Reason::ALL.len()]>>);
+
+impl Index<usize> for Deferred {
+    type Output = u64;
+
+    fn index(&self, reason: usize) -> &u64 {
+        self.0.as_ref().map_or(&0, |counts| &counts[reason])
+    }
+}
+
+impl IndexMut<usize> for Deferred {
+    fn index_mut(&mut self, reason: usize) -> &mut u64 {
+        &mut self.0.get_or_insert_default()[reason]
+    }
 }
 
 /// Called once, last.
@@ -53,6 +74,8 @@ pub(crate) struct Core {
     pub(crate) observer: Option<ShutdownObserver>,
     /// Whether posts may be in the inbox (`inbox.rs`).
     pub(super) inbox_is_open: bool,
+    /// The state behind stop tokens, if anybody has asked for one.
+    pub(super) stop: Option<Arc<StopState>>,
     /// How many threads sleep until it is idle.
     pub(super) idle_waiters: u32,
     /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
@@ -74,6 +97,7 @@ impl Core {
             active: Actives::default(),
             observer,
             inbox_is_open: false,
+            stop: None,
             idle_waiters: 0,
             is_retired: false,
         }

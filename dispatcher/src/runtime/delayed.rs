@@ -58,16 +58,25 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
+        self.post_from(self.inner().now(), deadline, task)
+    }
+
+    #[track_caller]
+    fn post_from<F>(&self, now: Instant, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
         let mut task = Some(task);
         let make = || TaskFn(task.take().expect("an accepted task is made once"));
-        self.post_made_at(deadline, make)
+        self.post_made_at(now, deadline, make)
             .map_err(|status| PostError::with_status(task.take().expect("a refused task was not made"), status))
     }
 
-    /// Like [`post_made`](DispatcherHandle::post_made), once `deadline` has come.
+    /// Like [`post_made`](DispatcherHandle::post_made), once `deadline` has come; `now` has just been read.
     #[track_caller]
     pub(crate) fn post_made_at<C: Invoke>(
         &self,
+        now: Instant,
         deadline: Instant,
         make: impl FnOnce() -> C,
     ) -> Result<TaskHandle, Status> {
@@ -77,12 +86,13 @@ impl DispatcherHandle {
             inner.count_refusal();
             return Err(Status::InvalidArgs);
         }
-        if deadline <= inner.now() {
+        if deadline <= now {
             return self.post_made(make);
         }
         probe::point(Point::Post);
         let make = || Callback::new(make());
-        let accepted = inner.accept_armed(Stage::Delayed, Kind::Delayed, self.flavour(), deadline, location, make);
+        let details = inner.details(location, deadline);
+        let accepted = inner.accept_armed_at(now, Stage::Delayed, Kind::Delayed, self.flavour(), details, make);
         let id = accepted.map_err(|_| Status::BadState)?;
         inner.arm_timer(id, deadline);
         Ok(TaskHandle::new(inner, id))
@@ -97,6 +107,7 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.post_at(self.inner().now() + delay, task)
+        let now = self.inner().now();
+        self.post_from(now, now + delay, task)
     }
 }

@@ -31,11 +31,11 @@ use crate::time::Instant;
 /// What a dispatcher is made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
-    pub(crate) name: String,
+    pub(crate) name: Box<str>,
     pub(crate) synchronized: bool,
     pub(crate) allow_sync_calls: bool,
     pub(crate) no_thread_migration: bool,
-    pub(crate) scheduler_role: String,
+    pub(crate) scheduler_role: Box<str>,
 }
 
 /// A dispatcher.
@@ -45,8 +45,7 @@ pub(crate) struct DispatcherInner {
     owner: Arc<DriverInner>,
     pool: Arc<Pool>,
     /// The base thread that everything of it runs on, if it is pinned.
-    pinned_to: Option<ThreadIndex>,
-    stop: OnceLock<Arc<StopState>>,
+    pinned_to: Option<u32>,
     /// Whether callbacks may block: as it was made, until it is sealed. Written under the lock of `core`.
     allows_sync_calls: AtomicBool,
     core: Mutex<Core>,
@@ -104,8 +103,7 @@ impl DispatcherInner {
             core: Mutex::new(Core::new(observer)),
             inbox: OnceLock::new(),
             pool,
-            pinned_to,
-            stop: OnceLock::new(),
+            pinned_to: pinned_to.map(|host| u32::try_from(host).expect("a pool has fewer threads")),
             allows_sync_calls: AtomicBool::new(allows_sync_calls),
             became_idle: Condvar::new(),
         })
@@ -141,7 +139,7 @@ impl DispatcherInner {
 
     /// The base thread of its pool that everything of it runs on, if it is pinned.
     pub(crate) fn pinned_to(&self) -> Option<ThreadIndex> {
-        self.pinned_to
+        self.pinned_to.map(|host| host as ThreadIndex)
     }
 
     /// Locks, with everything that was posted before taken in.
@@ -200,14 +198,9 @@ impl DispatcherInner {
     /// The state behind stop tokens, made when the first one is asked for.
     pub(crate) fn stop_state(&self) -> Arc<StopState> {
         // Made under the lock, so that a shutdown that begins at this moment either finds it or is seen by it.
-        let core = self.lock();
-        let stop = self.stop.get_or_init(|| Arc::new(StopState::new(!core.state.accepts())));
-        Arc::clone(stop)
-    }
-
-    /// The state behind stop tokens, if anybody has asked for one.
-    pub(crate) fn stop_state_if_any(&self) -> Option<&Arc<StopState>> {
-        self.stop.get()
+        let mut core = self.lock();
+        let is_stopping = !core.state.accepts();
+        Arc::clone(core.stop.get_or_insert_with(|| Arc::new(StopState::new(is_stopping))))
     }
 
     /// The numbers of this moment.
@@ -319,8 +312,20 @@ impl DispatcherInner {
         location: &'static Location<'static>,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
-        let mut details = self.details(location, deadline);
-        details.accepted_at = self.pool.time_after_rest();
+        self.accept_armed_at(self.pool.time_after_rest(), stage, kind, flavour, self.details(location, deadline), make)
+    }
+
+    /// Like [`accept_armed`](DispatcherInner::accept_armed) where the time has been read already.
+    pub(crate) fn accept_armed_at(
+        &self,
+        now: Instant,
+        stage: Stage,
+        kind: Kind,
+        flavour: Flavour,
+        details: Details,
+        make: impl FnOnce() -> Callback,
+    ) -> Result<OpId, NotAccepted> {
+        let details = Details { accepted_at: now, ..details };
         let mut core = self.admit()?;
         let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
         let id = core.queue.insert(entry, details, stage);
@@ -574,7 +579,7 @@ impl DispatcherInner {
         let view = call_stack::view(&self.owner);
         Caller {
             on_own_pool: self.pool.is_current(),
-            off_pinned_thread: self.pinned_to.is_some_and(|host| !self.pool.is_on(host)),
+            off_pinned_thread: self.pinned_to().is_some_and(|host| !self.pool.is_on(host)),
             owner_in_stack: view.owner_in_stack,
             allows_sync_calls: view.allows_sync_calls,
             depth: view.depth,

@@ -27,25 +27,29 @@ struct Slot {
     waker: Option<Option<Waker>>,
 }
 
-/// The live futures of one dispatcher.
 #[derive(Debug, Default)]
-pub(crate) struct LiveFutures {
+struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
+/// The live futures of one dispatcher. The table is made for the first one.
+#[derive(Debug)]
+pub(crate) struct LiveFutures(Option<Box<Table>>);
+
 impl LiveFutures {
     pub(crate) const fn new() -> Self {
-        LiveFutures { slots: Vec::new(), free: Vec::new() }
+        LiveFutures(None)
     }
 
     /// Adds a future.
     pub(crate) fn insert(&mut self) -> FutureId {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, waker: None });
-            (self.slots.len() - 1) as u32
+        let table = self.0.get_or_insert_default();
+        let index = table.free.pop().unwrap_or_else(|| {
+            table.slots.push(Slot { generation: 0, waker: None });
+            (table.slots.len() - 1) as u32
         });
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut table.slots[index as usize];
         slot.waker = Some(None);
         FutureId { index, generation: slot.generation }
     }
@@ -63,8 +67,9 @@ impl LiveFutures {
         let slot = self.slot(id)?;
         slot.generation = slot.generation.wrapping_add(1);
         let waker = slot.waker.take();
-        self.free.push(id.index);
-        if self.free.len() == self.slots.len() && self.slots.len() > 1024 {
+        let table = self.0.as_mut()?;
+        table.free.push(id.index);
+        if table.free.len() == table.slots.len() && table.slots.len() > 1024 {
             // A burst is over. Ids of this table are used only by futures that live, so it can start anew.
             *self = LiveFutures::new();
         }
@@ -73,16 +78,18 @@ impl LiveFutures {
 
     /// How many futures live.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.0.as_ref().map_or(0, |table| table.slots.len() - table.free.len())
     }
 
     /// The wakers of all that live.
     pub(crate) fn wakers(&self) -> Vec<Waker> {
-        self.slots.iter().filter_map(|slot| slot.waker.clone().flatten()).collect()
+        let slots = self.0.iter().flat_map(|table| &table.slots);
+        slots.filter_map(|slot| slot.waker.clone().flatten()).collect()
     }
 
     fn slot(&mut self, id: FutureId) -> Option<&mut Slot> {
-        self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation && slot.waker.is_some())
+        let slots = &mut self.0.as_mut()?.slots;
+        slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation && slot.waker.is_some())
     }
 }
 

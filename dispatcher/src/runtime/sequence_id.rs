@@ -81,7 +81,7 @@ enum Cause {
 
 impl SequenceError {
     fn not_in(expected: &DispatcherInner) -> Self {
-        let name_of = |dispatcher: &DispatcherInner| dispatcher.options().name.clone();
+        let name_of = |dispatcher: &DispatcherInner| dispatcher.options().name.to_string();
         let expected = name_of(expected);
         SequenceError(match call_stack::current_dispatcher() {
             Some(current) => Cause::OtherDispatcher { expected, current: name_of(&current) },

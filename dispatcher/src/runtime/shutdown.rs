@@ -38,7 +38,7 @@ impl DispatcherInner {
         probe::note(|| Note::ShutdownBegan { dispatcher: self.id().as_raw() });
         self.close_inbox(&mut core);
         let Leftovers { sources, triggers } = core.mark_canceled(self.id());
-        let stop = self.stop_state_if_any().cloned();
+        let stop = core.stop.clone();
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if let Some(stop) = stop {

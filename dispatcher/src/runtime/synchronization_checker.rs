@@ -49,7 +49,7 @@ struct Place {
 
 impl Place {
     fn of(dispatcher: &DispatcherInner) -> Self {
-        Place { dispatcher: dispatcher.options().name.clone(), driver: dispatcher.owner().name().to_owned() }
+        Place { dispatcher: dispatcher.options().name.to_string(), driver: dispatcher.owner().name().to_owned() }
     }
 }
 

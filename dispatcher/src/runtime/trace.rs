@@ -18,7 +18,7 @@ pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outc
 #[cold]
 #[inline(never)]
 fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) {
-    let (driver, name) = (dispatcher.owner().name(), dispatcher.options().name.as_str());
+    let (driver, name) = (dispatcher.owner().name(), &*dispatcher.options().name);
     let span = tracing::trace_span!("callback", driver, dispatcher = name, what = callback.type_name(), ?outcome);
     let _entered = span.enter();
     callback.invoke(outcome);

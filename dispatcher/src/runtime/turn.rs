@@ -182,7 +182,7 @@ impl DispatcherInner {
         owner.panicked(PanicReport {
             driver: owner.name().to_owned(),
             driver_id: owner.id(),
-            dispatcher: self.options().name.clone(),
+            dispatcher: self.options().name.to_string(),
             dispatcher_id: Some(self.id()),
             message,
         });

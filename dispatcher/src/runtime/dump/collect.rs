@@ -77,11 +77,11 @@ impl<'a> Collector<'a> {
             LongestDump { what, type_name, posted_from, ran_for: longest.ran_for }
         });
         DispatcherDump {
-            name: options.name.clone(),
+            name: options.name.to_string(),
             id: dispatcher.id().as_raw(),
             driver: owner.name().to_owned(),
             driver_id: owner.id().as_raw(),
-            role: options.scheduler_role.clone(),
+            role: options.scheduler_role.to_string(),
             synchronized: options.synchronized,
             allows_sync_calls: dispatcher.allows_sync_calls(),
             no_thread_migration: options.no_thread_migration,

@@ -59,7 +59,7 @@ impl Names {
         for driver in runtime.drivers() {
             names.drivers.insert(driver.id().as_raw(), driver.name().to_owned());
             for dispatcher in driver.dispatchers() {
-                names.dispatchers.insert(dispatcher.id().as_raw(), dispatcher.options().name.clone());
+                names.dispatchers.insert(dispatcher.id().as_raw(), dispatcher.options().name.to_string());
             }
         }
         names.threads = call_stack::known_threads().into_iter().map(|thread| (thread.who.id, thread)).collect();
