@@ -3,7 +3,26 @@
 
 use std::fmt::Write;
 
+use super::ForegroundRuntime;
 use crate::runtime::{DispatcherDump, DumpLimits, Runtime};
+
+impl ForegroundRuntime {
+    /// What runs or waits at this moment, a line each, in words that are the same whenever the run is: for messages of
+    /// tests, of which an exploration expects that. A [`dump`](Runtime::dump) tells more.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_dispatcher::{DispatcherBuilder, testing::ForegroundRuntime};
+    /// let runtime = ForegroundRuntime::new();
+    /// let dispatcher = runtime.new_driver("clerk").new_dispatcher(DispatcherBuilder::new().name("desk")).unwrap();
+    /// assert_eq!(runtime.pending(), "nothing\n");
+    /// dispatcher.post_task(|_| ()).unwrap();
+    /// assert!(runtime.pending().starts_with("clerk/desk, running:\n  queued: task of "));
+    /// ```
+    pub fn pending(&self) -> String {
+        pending_of(self)
+    }
+}
 
 /// Everything that runs or waits, a line each.
 pub(super) fn pending_of(runtime: &Runtime) -> String {

@@ -130,7 +130,7 @@ impl<'rt> Harness<'rt> {
             Some((driver, failure)) if *driver == harness.name() => failure.to_string(),
             Some((driver, failure)) => format!("`{driver}` {failure}"),
             None if harness.has_ended() => "it was stopped before".to_owned(),
-            None => format!("nothing is left that it could wait for\n{}", harness.dump()),
+            None => format!("nothing is left that it could wait for\n{}", harness.pending()),
         };
         let driver = harness.name();
         // How it ends is beside the point: it is told why it did not begin.
@@ -191,6 +191,14 @@ impl<'rt> Harness<'rt> {
     /// What every dispatcher does and holds at this moment.
     pub fn dump(&self) -> RuntimeDump {
         self.host().dump()
+    }
+
+    /// What runs or waits at this moment, for messages.
+    fn pending(&self) -> String {
+        match self.place {
+            Place::Foreground(runtime) => runtime.pending(),
+            Place::Threads => self.dump().to_string(),
+        }
     }
 
     /// Lets everything happen that is due. On threads it does nothing: there, wait for what you expect.
@@ -314,7 +322,14 @@ impl<'rt> Harness<'rt> {
         let patience = if matches!(self.place, Place::Threads) { Duration::from_secs(10) } else { Duration::ZERO };
         let summary = match host.stop(patience) {
             Ok(summary) => summary,
-            Err(stuck) => return Err(Problem::NotStopped { driver, report: stuck.to_string() }),
+            Err(stuck) => {
+                let waiting: String = stuck.waiting().iter().map(|waiting| format!("{waiting}\n")).collect();
+                let left = match self.place {
+                    Place::Foreground(runtime) => runtime.pending(),
+                    Place::Threads => stuck.dump().stuck(),
+                };
+                return Err(Problem::NotStopped { driver, report: format!("{waiting}{left}").trim_end().to_owned() });
+            }
         };
         let own = summary.drivers().iter().find(|summary| summary.driver() == driver).cloned();
         let failed = self.failures.lock().iter().find(|(failed, _)| *failed == driver).cloned();

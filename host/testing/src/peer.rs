@@ -78,6 +78,11 @@ impl<'rt> Peer<'rt> {
         std::iter::from_fn(|| self.receive_bytes()).collect()
     }
 
+    /// As [`receive_all`](Peer::receive_all), for messages that are text.
+    pub fn receive_texts(&self) -> Vec<String> {
+        self.receive_all().iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+    }
+
     /// Waits for a message of exactly these bytes.
     ///
     /// # Panics

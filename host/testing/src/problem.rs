@@ -16,7 +16,7 @@ pub enum Problem {
         reason: String,
     },
     /// The driver does not stop.
-    #[error("driver `{driver}` does not stop: {report}")]
+    #[error("driver `{driver}` does not stop; {report}")]
     NotStopped {
         /// Its name.
         driver: String,

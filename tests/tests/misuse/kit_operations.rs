@@ -56,6 +56,7 @@ fn injected_into(runtime: &ForegroundRuntime) {
     runtime.on_injection(|| ());
     let driver = runtime.new_driver("explored");
     let dispatcher = driver.new_dispatcher(DispatcherBuilder::new());
+    drop(runtime.pending());
     let posted = dispatcher.as_ref().is_ok_and(|dispatcher| dispatcher.post_task(|_| ()).is_ok());
     runtime.run_until_idle();
     assert!(posted || runtime.was_injected());
