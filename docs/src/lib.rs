@@ -16,6 +16,7 @@ pages! {
     unsafe_code: "../UNSAFE.md",
     introduction: "introduction.md",
     getting_started: "getting-started.md",
+    tutorials_test_a_driver: "tutorials/test-a-driver.md",
     concepts_dispatchers: "concepts/dispatchers.md",
     concepts_threads: "concepts/threads.md",
     concepts_irqs: "concepts/irqs.md",
