@@ -94,7 +94,8 @@ impl Irq {
     }
 
     /// An irq over something of one's own that becomes readable, such as an eventfd that a device signals. It counts as
-    /// triggered as long as it is readable when the last trigger is acknowledged, so the handler reads first.
+    /// triggered as long as it is readable when the last trigger is acknowledged, so the handler reads first. It is
+    /// asked for its descriptor here, and not again.
     #[track_caller]
     pub fn over(source: impl Waitable + Send + Sync + 'static) -> Irq {
         let id = SourceId::from(source.as_source());
