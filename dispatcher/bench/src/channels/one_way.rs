@@ -37,6 +37,11 @@ impl Reader {
 const BURST: u64 = 1_024;
 const BURSTS: u64 = 500;
 
+/// How many bursts. Of large messages fewer are enough: to make them takes longer than to send them.
+fn how_many(size: usize) -> u64 {
+    scaled(if size > SMALL { BURSTS / 10 } else { BURSTS })
+}
+
 struct Reading {
     end: Arc<Channel>,
     home: DispatcherHandle,
@@ -117,7 +122,7 @@ fn by_tokio(size: usize) -> Sample {
     });
     let mut total = Took::default();
     let mut wrong = Ok(0);
-    let bursts = scaled(BURSTS);
+    let bursts = how_many(size);
     for _ in 0..bursts {
         let mut messages: Vec<_> = (0..BURST).map(|_| vec![0; size]).collect();
         messages.iter_mut().zip(0_u64..).for_each(|(message, nth)| write_lines(message, nth as u8));
@@ -135,7 +140,7 @@ fn by_tokio(size: usize) -> Sample {
 /// The workloads and who does them.
 pub(super) fn workloads() -> Vec<Workload> {
     let runs = |size, reader| {
-        let ours = move || vec![bursts(reader, BURST, scaled(BURSTS), size)];
+        let ours = move || vec![bursts(reader, BURST, how_many(size), size)];
         vec![Run::new("fuchsine", ours), Run::new("tokio-msg", move || vec![by_tokio(size)])]
     };
     let of = |size: &str, way: &str| format!("one way, 1,024 messages of {size} at once, {way}");
