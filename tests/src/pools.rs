@@ -37,7 +37,8 @@ enum Crank {
     Threads(Runtime, usize),
 }
 
-/// Runs `scenario` on the foreground runtime, in its usual order and explored, then on pools of 1, 2 and 8 threads.
+/// Runs `scenario` on the foreground runtime, then on pools of 1, 2 and 8 threads, and at last on foreground runtimes
+/// whose schedules are explored.
 ///
 /// # Panics
 /// When the scenario does, or when it leaves something behind.
@@ -65,15 +66,29 @@ pub fn on_every_pool_calling_inline(scenario: impl Fn(&World)) {
     run_everywhere(Explorer::new().inline_choices(false).overlap(false), RuntimeBuilder::new, scenario);
 }
 
+/// Like [`on_every_pool`], for a scenario with threads of its own: no schedule decides what these do, so none is explored.
+///
+/// # Panics
+/// As [`on_every_pool`].
 #[track_caller]
-fn run_everywhere(explorer: Explorer, builder: impl Fn() -> RuntimeBuilder, scenario: impl Fn(&World)) {
+pub fn in_usual_order(scenario: impl Fn(&World)) {
+    in_usual_order_with(RuntimeBuilder::new, scenario);
+}
+
+#[track_caller]
+fn in_usual_order_with(builder: impl Fn() -> RuntimeBuilder, scenario: impl Fn(&World)) {
     for repetition in 0..repetitions() {
         World::foreground_with(builder()).run(repetition, &scenario);
     }
-    // What a callback may do, such as panic, is the scenario's business.
-    let explorer = explorer.seeds(explored_seeds()).allow_panics();
-    explorer.explore(|_| World::foreground_with(builder().batch(1)).run(0, &scenario));
     on_pools_with(builder, scenario);
+}
+
+#[track_caller]
+fn run_everywhere(explorer: Explorer, builder: impl Fn() -> RuntimeBuilder, scenario: impl Fn(&World)) {
+    in_usual_order_with(&builder, &scenario);
+    // What a callback may do, such as panic, is the scenario's business.
+    let explorer = explorer.seeds(explored_seeds()).allow_panics().check_determinism(true);
+    explorer.explore(|_| World::foreground_with(builder().batch(1)).run(0, &scenario));
 }
 
 /// How many schedules of each scenario are explored: `FUCHSINE_EXPLORE_SEEDS`, or 8.

@@ -107,8 +107,8 @@ struct Place {
     given_up: bool,
     /// A panic that is no callback's, on its way to the crank.
     panic: Option<Box<dyn Any + Send>>,
-    /// The number that the operating system gives the thread.
-    os_id: Option<u32>,
+    /// The number that the operating system gives the thread, if it does, once the thread runs.
+    started: Option<Option<u32>>,
     /// The thread, until it is joined.
     handle: Option<thread::JoinHandle<()>>,
 }
@@ -248,8 +248,11 @@ impl Batons {
             if self.returned.wait_until(state, until) == Wakeup::Notified || !state.places[number].moves {
                 return false;
             }
-            // Where that cannot be seen it counts as asleep.
-            sleeps &= state.places[number].os_id.and_then(thread_id::is_asleep).unwrap_or(true);
+            // What has not started does not sleep. Where nothing can be seen it counts as asleep.
+            sleeps &= match state.places[number].started {
+                Some(os_id) => os_id.and_then(thread_id::is_asleep).unwrap_or(true),
+                None => false,
+            };
         }
         sleeps
     }
@@ -372,7 +375,7 @@ impl Baton {
     /// The body of the thread.
     fn live(self: Arc<Self>) {
         CURRENT.with(|current| current.replace(Some(Arc::clone(&self))));
-        self.place(&mut self.batons.state.lock()).os_id = thread_id::current();
+        self.place(&mut self.batons.state.lock()).started = Some(thread_id::current());
         while let Some(Begun { job, pool, probe }) = self.next_job() {
             let attached = probe::attach(probe);
             let ended = catch_unwind(AssertUnwindSafe(|| job.run(&pool)));
@@ -454,6 +457,12 @@ impl Baton {
         drop(pool);
         self.give_back(&mut state);
         self.place(&mut state).asleep = false;
+    }
+
+    /// Whether the crank went on without it, so that it has no baton to give back.
+    #[cfg_attr(shuttle, allow(dead_code, reason = "nothing is explored in a model"))]
+    pub(crate) fn is_outside(&self) -> bool {
+        self.batons.state.lock().outside.iter().any(|outside| outside.number == self.number)
     }
 
     /// Whether it has stepped aside; told once.

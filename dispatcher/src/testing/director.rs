@@ -293,7 +293,8 @@ impl Probe for Director {
         let has_failed = {
             let mut state = self.state.lock();
             state.others = Some(others);
-            !state.is_over && state.broken.is_some()
+            // Whoever stands aside may hold a lock that the unwinding scenario wants, so it goes on before.
+            !state.is_over && state.broken.is_some() && !self.is_interrupted()
         };
         if has_failed {
             resume_unwind(Box::new(Stop));
@@ -329,8 +330,9 @@ impl Probe for Director {
         let Some(step) = self.begin_step(|recorder, step| recorder.point(step, point)) else { return };
         self.tell(|listener| listener.point(step, point));
         // At its beginning a callback has done nothing yet: to let others go first is to be picked later.
-        let may_let_others = self.overlaps && point != Point::Begin;
+        let may_let_others = self.overlaps && point != Point::Begin && self.state.lock().broken.is_none();
         if let Some(helper) = may_let_others.then(batons::current).flatten()
+            && !helper.is_outside()
             && self.can_others_go_on()
             && self.decide(Choice::Overlap, 2, |picker| picker.pick(Choice::Overlap, 2)) == 1
         {

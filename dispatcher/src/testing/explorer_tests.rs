@@ -103,19 +103,20 @@ fn a_schedule_that_failed_fails_again_with_the_same_trace() {
     }
 }
 
+/// Deadlines so far apart that they lie in different parts of the reactor's table, and equal ones.
 #[test]
 fn timers_of_a_dispatcher_keep_their_order_whatever_the_schedule() {
     explore(300, |runtime| {
         let log = Arc::new(Mutex::new(Vec::new()));
         let dispatcher = dispatcher(runtime, "clock", DispatcherBuilder::new());
-        for (nth, delay) in [3, 1, 2, 1].into_iter().enumerate() {
+        for (nth, delay) in [33, 1, 20, 1, 50].into_iter().enumerate() {
             let log = Arc::clone(&log);
             let at = runtime.now() + Duration::from_millis(delay);
             let _timer = dispatcher.post_at(at, move |_| log.lock().push(nth)).expect("it is running");
         }
-        runtime.clock().advance_to(runtime.now() + Duration::from_millis(5));
+        runtime.clock().advance_to(runtime.now() + Duration::from_millis(60));
         runtime.run_until_idle();
-        assert_eq!(*log.lock(), [1, 3, 2, 0]);
+        assert_eq!(*log.lock(), [1, 3, 2, 0, 4]);
     });
 }
 
@@ -358,4 +359,56 @@ fn real_descriptors_are_refused_in_an_exploration() {
         let waiting = dispatcher.begin_wait(&ours, crate::Interest::READABLE, |_| ()).map(drop);
         assert_eq!(waiting.map_err(|error| error.status()), Err(crate::status::Status::NotSupported));
     });
+}
+
+/// What the scenario drops while it unwinds wants a lock that one who stands aside may hold.
+#[test]
+fn a_run_that_fails_lets_those_go_on_first_who_stand_aside() {
+    struct Wants(Arc<Mutex<u32>>);
+    impl Drop for Wants {
+        fn drop(&mut self) {
+            *self.0.lock() += 1;
+        }
+    }
+    for seed in 0..100 {
+        let explorer = Explorer::new().seeds(seed..seed + 1).strategy(Strategy::Pct { preemptions: 3 }).shrink(false);
+        let found = failure(explorer, |runtime| {
+            let wants = Wants(Arc::new(Mutex::new(0)));
+            let [holder, fragile] =
+                ["holder", "fragile"].map(|name| dispatcher(runtime, name, DispatcherBuilder::new()));
+            let (number, home) = (Arc::clone(&wants.0), holder.handle());
+            let held = holder.post_task(move |_| {
+                let _held = number.lock();
+                home.post_task(|_| ()).expect("it is running");
+            });
+            held.expect("it is running");
+            fragile.post_task(|_| panic!("it broke")).expect("it is running");
+            runtime.run_until_idle();
+        });
+        assert!(found.message.contains("it broke"), "{found}");
+    }
+}
+
+/// Two descriptors are ready at the same time: the one dispatcher that waits for both hears of them in either order, and of
+/// a timer that is due in between, before or after.
+#[test]
+fn what_is_ready_at_the_same_time_comes_in_any_order() {
+    let orders = Mutex::new(std::collections::BTreeSet::new());
+    Explorer::new().explore(|runtime| {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let dispatcher = dispatcher(runtime, "watcher", DispatcherBuilder::new());
+        let events = [crate::sys::sim::Event::new(), crate::sys::sim::Event::new()];
+        for (nth, event) in events.iter().enumerate() {
+            let log = Arc::clone(&log);
+            let waiting = dispatcher.begin_wait(event, crate::Interest::READABLE, move |_| log.lock().push(nth));
+            let _handle = waiting.expect("it can be waited for");
+            event.signal();
+        }
+        let noted = Arc::clone(&log);
+        let _timer = dispatcher.post_after(Duration::from_secs(1), move |_| noted.lock().push(2)).expect("armed");
+        runtime.clock().advance_to(runtime.now() + Duration::from_secs(1));
+        runtime.run_until_idle();
+        orders.lock().insert(log.lock().clone());
+    });
+    assert_eq!(orders.lock().len(), 6, "{orders:?}");
 }
