@@ -18,7 +18,8 @@
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-use super::pair::{Completion, Next, Schedule, Side, WaitOp};
+use super::pair::Side;
+use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 
 const CALL: u32 = 1 << 31;

@@ -7,9 +7,10 @@ use std::task::{Poll, Waker};
 use super::error::WriteError;
 use super::limits::Limits;
 use super::message::{Handle, Message};
-use super::pair::{Closed, Next, Pair, ReadError, Reply, Side, Wanted};
+use super::pair::{Closed, Pair, ReadError, Reply, Side, Wanted};
 use super::registration::Registered;
 use super::teardown;
+use super::wait_op::Next;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Note, Point, Scarce};
@@ -135,10 +136,14 @@ impl Channel {
     /// inside of this call.
     pub fn try_read(&self) -> Result<Message, ReadError> {
         probe::point(Point::Read);
-        let mut room = Next::Nothing;
-        let read = self.pair.try_read(self.side, &mut room);
+        let (mut room, mut peer_is_open) = (Next::Nothing, true);
+        let read = self.pair.try_read(self.side, &mut peer_is_open, &mut room);
         room.carry_out();
-        read
+        match read {
+            Some(message) => Ok(message),
+            None if peer_is_open => Err(ReadError::ShouldWait),
+            None => Err(ReadError::PeerClosed),
+        }
     }
 
     /// How many messages this end has not read.

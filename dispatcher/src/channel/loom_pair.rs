@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize as PlainCount, Ordering};
 use std::task::{Poll, Wake, Waker};
 
 use super::limits::Limits;
-use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Schedule, Side, WaitOp, Wanted};
+use super::pair::{Closed, Pair, Queued, ReadError, Side, Wanted};
+use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex, thread};
 
@@ -139,9 +140,10 @@ fn write(pair: &Model, message: u32) -> Result<(), Status> {
 
 fn read(pair: &Model) -> Result<u32, ReadError> {
     let mut next = Next::Nothing;
-    let read = pair.try_read(READER, &mut next);
+    let mut peer_is_open = true;
+    let read = pair.try_read(READER, &mut peer_is_open, &mut next);
     next.carry_out();
-    read
+    read.ok_or(if peer_is_open { ReadError::ShouldWait } else { ReadError::PeerClosed })
 }
 
 fn poll(pair: &Model, awaiting: &mut Option<u64>, waker: &Waker) -> Poll<Result<u32, Status>> {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `arena` | memory for messages |
 //! | `message`, `value` | what travels, and the handles that travel with it; any value as one of them |
-//! | `pair`, `slot`, `calls` | the state machine of the two ends; what an end waits for; its calls |
+//! | `pair`, `slot`, `calls`, `wait_op` | the state machine of the two ends; what an end waits for; its calls; what a registration is to them |
 //! | `channel`, `registration`, `channel_read`, `writable` | an end; what is registered on it: reads, waits for room |
 //! | `call`, `txid` | requests and their replies; what ties one to the other |
 //! | `typed` | clients and servers that exchange Rust values |
@@ -16,9 +16,9 @@
 //! | `limits`, `error` | how much may wait; what comes back |
 //!
 //! # Locks
-//! A pair has one lock, and so has a token. Under it a dispatcher's lock may be taken, to accept a registration or to
-//! take one back, never the other way round; completing one, waking a future, and everything else that may run user code
-//! happens with no lock held.
+//! A pair has one lock, and so has a token. Under it a dispatcher's lock may be taken, to accept a registration,
+//! to make one ready or to take one back, never the other way round; calling handlers, waking a future, and everything else
+//! that may run user code happens with no lock held.
 
 #[cfg(not(loom))]
 mod arena;
@@ -65,6 +65,7 @@ mod txid;
 pub(crate) mod typed;
 #[cfg(not(loom))]
 mod value;
+mod wait_op;
 #[cfg(not(loom))]
 mod writable;
 

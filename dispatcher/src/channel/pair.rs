@@ -16,15 +16,15 @@
 //! - Whoever finds nothing to read finds that without the lock, by `news`.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::task::{Poll, Waker};
 
 use super::calls::{Caller, Calls, Left};
 use super::limits::Limits;
 use super::slot::{Seat, Slot};
+use super::wait_op::{Completion, Next, WaitOp};
 use crate::status::Status;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::sync::{Mutex, guard_waker};
 
 /// There was nothing to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -57,99 +57,6 @@ impl From<ReadError> for Status {
 pub(crate) trait Queued {
     /// How many bytes it counts for.
     fn byte_len(&self) -> usize;
-}
-
-/// A registration that was accepted by a dispatcher.
-pub(crate) trait WaitOp: Clone {
-    /// The handler, as it comes back from a cancel.
-    type Handler;
-
-    /// A handler that has begun and is still to be called.
-    type Begun;
-
-    /// A message, room for one, or the reply is there. Called under the lock of the pair: it runs nothing, and takes no
-    /// lock but that of its dispatcher. `None`: the handler has begun, and is what is done next. Otherwise its dispatcher
-    /// calls it later, or the operation has ended.
-    fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)>;
-
-    /// Calls a handler that has begun. No lock is held.
-    fn run(begun: Self::Begun);
-
-    /// Schedules the dispatcher. No lock is held.
-    fn schedule(self);
-
-    /// What was waited for has come about, or will not. It may run the handler before it returns; nothing happens if the
-    /// operation has ended or has been completed before, except that `Canceled` replaces what is not yet told.
-    fn complete(&self, how: Completion);
-
-    /// Ends the operation and gives its handler back; `None` when the handler has begun or the operation has ended.
-    /// Runs no user code.
-    fn take_back(&self) -> Option<Self::Handler>;
-}
-
-/// Whether a dispatcher has to be scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a dispatcher that is not scheduled makes no turn"]
-pub(crate) enum Schedule {
-    Yes,
-    No,
-}
-
-/// How a registration is completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Completion {
-    /// A message is queued, there is room for one, or the reply is there.
-    Ready,
-    /// The peer closed.
-    PeerClosed,
-    /// The end itself was closed.
-    Canceled,
-}
-
-/// What is done once the lock is released. Who locks hands in a place for it, because most often there is nothing, and a
-/// handler that has begun is some words to be moved.
-#[must_use = "who is not told waits for ever"]
-pub(crate) enum Next<R: WaitOp> {
-    /// Nothing.
-    Nothing,
-    /// A handler that has begun is called.
-    Run(R::Begun),
-    /// A dispatcher is scheduled for a registration.
-    Schedule(R),
-    /// A registration is completed.
-    Complete(R, Completion),
-    /// A registration that is not needed any more is dropped.
-    Drop(R),
-    /// A future is woken.
-    Wake(Waker),
-}
-
-impl<R: WaitOp> Next<R> {
-    /// Does it. The caller holds no lock.
-    #[inline]
-    pub(crate) fn carry_out(self) {
-        match self {
-            Next::Nothing => {}
-            Next::Run(begun) => R::run(begun),
-            Next::Schedule(op) => op.schedule(),
-            Next::Complete(op, how) => op.complete(how),
-            Next::Drop(op) => drop(op),
-            Next::Wake(waker) => guard_waker(|| waker.wake()),
-        }
-    }
-}
-
-impl<R: WaitOp> fmt::Debug for Next<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Next::Nothing => "Nothing",
-            Next::Run(_) => "Run",
-            Next::Schedule(_) => "Schedule",
-            Next::Complete(..) => "Complete",
-            Next::Drop(_) => "Drop",
-            Next::Wake(_) => "Wake",
-        })
-    }
 }
 
 /// Which end.
@@ -244,7 +151,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     }
 
     /// Notes that an end has something to read, or may have nothing.
-    #[inline]
     fn note_news(&self, state: &State<M, R>, side: Side) {
         let is_there = !state.ends[side as usize].queue.is_empty() || !state.ends[side.other() as usize].is_open;
         // ORDERING: Relaxed; whoever was told of a message was told after this, and finds the message itself by the lock.
@@ -252,7 +158,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     }
 
     /// Queues a message for the other end.
-    #[inline]
     pub(crate) fn write(&self, from: Side, message: M, next: &mut Next<R>) -> Result<(), (Status, M)> {
         let mut state = self.state.lock();
         match state.refuses(from, message.byte_len()) {
@@ -264,7 +169,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         }
     }
 
-    #[inline]
     fn push(&self, state: &mut State<M, R>, from: Side, message: M, next: &mut Next<R>) {
         let reader = &mut state.ends[from.other() as usize];
         reader.bytes += message.byte_len();
@@ -328,29 +232,28 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         polled
     }
 
-    /// Takes the oldest message. Somebody may wait for the room that it leaves.
-    #[inline]
-    pub(crate) fn try_read(&self, side: Side, next: &mut Next<R>) -> Result<M, ReadError> {
+    /// Takes the oldest message. Somebody may wait for the room that it leaves. Without one, `peer_is_open` says whether
+    /// there will be any: it is apart because a message alone moves in fewer steps than one inside of a result.
+    #[inline(always)]
+    pub(crate) fn try_read(&self, side: Side, peer_is_open: &mut bool, next: &mut Next<R>) -> Option<M> {
         // ORDERING: Relaxed; see `note_news`.
         if !self.news[side as usize].load(Ordering::Relaxed) {
-            return Err(ReadError::ShouldWait);
+            return None;
         }
         let mut state = self.state.lock();
+        *peer_is_open = state.ends[side.other() as usize].is_open;
         self.pop(&mut state, side, next)
     }
 
-    #[inline]
-    fn pop(&self, state: &mut State<M, R>, side: Side, next: &mut Next<R>) -> Result<M, ReadError> {
-        let peer_is_open = state.ends[side.other() as usize].is_open;
+    #[inline(always)]
+    fn pop(&self, state: &mut State<M, R>, side: Side, next: &mut Next<R>) -> Option<M> {
         let end = &mut state.ends[side as usize];
-        let Some(message) = end.queue.pop_front() else {
-            return Err(if peer_is_open { ReadError::ShouldWait } else { ReadError::PeerClosed });
-        };
+        let message = end.queue.pop_front()?;
         end.bytes -= message.byte_len();
         end.shrink_when_empty();
         state.room_was_made(side.other(), next);
         self.note_news(state, side);
-        Ok(message)
+        Some(message)
     }
 
     /// Registers a wait for the next message. `accept` has it accepted by a dispatcher, ready at once or not, under this
@@ -387,7 +290,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
 
     /// The handler of a registration begins: the end is free for the next one. What is left of the registration is
     /// dropped by the caller.
-    #[inline]
     pub(crate) fn handler_begins(&self, side: Side, wanted: Wanted, generation: u64) -> Option<R> {
         let mut state = self.state.lock();
         let end = &mut state.ends[side as usize];
@@ -460,13 +362,14 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
             return Poll::Ready(Err(Status::BadState));
         }
         let read = self.pop(&mut state, side, next);
+        let peer_is_open = state.ends[side.other() as usize].is_open;
         let slot = &mut state.ends[side as usize].reading;
         let (polled, replaced) = match read {
-            Err(ReadError::ShouldWait) => (Poll::Pending, slot.sit(awaiting, waker)),
-            outcome => {
+            None if peer_is_open => (Poll::Pending, slot.sit(awaiting, waker)),
+            read => {
                 let replaced = if seat == Seat::Own { awaiting.and_then(|mark| slot.stand_up(mark)) } else { None };
                 *awaiting = None;
-                (Poll::Ready(outcome.map_err(Status::from)), replaced)
+                (Poll::Ready(read.ok_or(Status::PeerClosed)), replaced)
             }
         };
         drop(state);
@@ -533,7 +436,6 @@ fn note<R: WaitOp>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
 
 impl<M: Queued, R: WaitOp> State<M, R> {
     /// Why a message of `bytes` from this end is not queued.
-    #[inline]
     fn refuses(&self, from: Side, bytes: usize) -> Option<Status> {
         let reader = &self.ends[from.other() as usize];
         if !reader.is_open {
@@ -544,7 +446,6 @@ impl<M: Queued, R: WaitOp> State<M, R> {
     }
 
     /// The queue that `writer` writes to is shorter: who waits for room is told if it is enough.
-    #[inline]
     fn room_was_made(&mut self, writer: Side, next: &mut Next<R>) {
         if self.ends[writer as usize].writing.is_idle()
             || self.refuses(writer, self.ends[writer as usize].wanted_bytes).is_some()
@@ -570,13 +471,11 @@ impl<M, R: WaitOp> End<M, R> {
     }
 
     /// What is wanted is there for whoever waits for it.
-    #[inline]
     fn is_ready(&mut self, wanted: Wanted, next: &mut Next<R>) {
         let has_begun = self.slot(wanted).ready(next);
         self.begun = self.begun.wrapping_add(u32::from(has_begun));
     }
 
-    #[inline]
     fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
         match wanted {
             Wanted::Message => &mut self.reading,
@@ -585,7 +484,6 @@ impl<M, R: WaitOp> End<M, R> {
     }
 
     /// Gives the memory of a burst back.
-    #[inline]
     fn shrink_when_empty(&mut self) {
         const KEPT: usize = 1024;
         if self.queue.is_empty() && self.queue.capacity() > KEPT {

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use super::calls::{Caller, Left};
 use super::limits::Limits;
-use super::pair::{Closed, Completion, Next, Pair, Queued, ReadError, Reply, Schedule, Side, WaitOp, Wanted};
+use super::pair::{Closed, Pair, Queued, Reply, Side, Wanted};
+use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex};
 
@@ -176,10 +177,11 @@ impl World {
                 }
             }
             Step::Read => {
-                let read = self.pair.try_read(side, &mut next);
-                let nothing = if self.ends[peer].closed { ReadError::PeerClosed } else { ReadError::ShouldWait };
-                assert_eq!(read, self.ends[own].queue.pop_front().ok_or(nothing));
-                self.open[own].extend(read.ok().and_then(|letter| letter.call));
+                let mut peer_is_open = true;
+                let read = self.pair.try_read(side, &mut peer_is_open, &mut next);
+                assert!(read.is_some() || peer_is_open != self.ends[peer].closed);
+                assert_eq!(read, self.ends[own].queue.pop_front());
+                self.open[own].extend(read.and_then(|letter| letter.call));
             }
             Step::WaitForMessage(at_once) => {
                 let op = Op::new(at_once);

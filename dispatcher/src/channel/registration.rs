@@ -8,7 +8,8 @@ use std::fmt;
 use std::panic::Location;
 
 use super::channel::{Channel, ChannelPair};
-use super::pair::{Completion, Next, Schedule, Side, WaitOp, Wanted};
+use super::pair::{Side, Wanted};
+use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
 use crate::runtime::dispatcher::{Claimed, DispatcherInner};
@@ -48,6 +49,7 @@ impl WaitOp for Registered {
         Some((Registered { dispatcher, id }, schedule))
     }
 
+    #[inline]
     fn run(begun: Claimed) {
         begun.run(HAS_BEGUN);
     }

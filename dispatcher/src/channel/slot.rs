@@ -16,7 +16,7 @@
 
 use std::task::Waker;
 
-use super::pair::{Completion, Next, Schedule, WaitOp};
+use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 
 #[derive(Debug)]
@@ -59,6 +59,7 @@ impl<R> Slot<R> {
     ///
     /// # Errors
     /// [`Status::BadState`] when something is registered, [`Status::Unavailable`] when `accept` refuses.
+    #[inline]
     pub(super) fn register(
         &mut self,
         is_there: bool,

@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 
 use super::message::{Handle, Message};
-use super::pair::Next;
 use super::registration::Registered;
+use super::wait_op::Next;
 use crate::sync::{FirstPanic, thread_local};
 
 #[derive(Default)]

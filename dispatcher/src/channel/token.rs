@@ -24,8 +24,9 @@ use std::panic::Location;
 
 use super::channel::Channel;
 use super::error::Refused;
-use super::pair::{Completion, Side, WaitOp};
+use super::pair::Side;
 use super::registration::Registered;
+use super::wait_op::{Completion, WaitOp};
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
 use crate::status::Status;

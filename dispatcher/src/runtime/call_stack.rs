@@ -343,7 +343,7 @@ pub(crate) struct StackView {
 }
 
 /// Looks at every frame for `owner`.
-#[inline]
+#[inline(always)]
 pub(crate) fn view(owner: &DriverInner) -> StackView {
     let owner = owner.id().as_raw();
     STACK.with(|stack| StackView {

@@ -66,6 +66,7 @@ pub(crate) struct Claimed {
 
 impl Claimed {
     /// Makes the call. No lock is held.
+    #[inline]
     pub(crate) fn run(self, outcome: Outcome) {
         let Claimed { dispatcher, id, mut callback, active } = self;
         call_stack::within_dispatcher(&dispatcher, || {
@@ -216,6 +217,7 @@ impl DispatcherInner {
     }
 
     /// Locks, and counts an acceptance that the caller carries out; or counts a refusal.
+    #[inline]
     pub(crate) fn admit(&self) -> Result<MutexGuard<'_, Core>, NotAccepted> {
         let mut core = self.lock();
         if core.state.accepts() {
@@ -240,6 +242,7 @@ impl DispatcherInner {
     }
 
     /// What is known of a callback that is about to be accepted.
+    #[inline]
     pub(super) fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
         let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
         Details { deadline, source: EventSource::None, poster, location, accepted_at }
@@ -303,6 +306,9 @@ impl DispatcherInner {
     }
 
     /// Accepts a callback that waits for something. `make` is called only if it is accepted.
+    ///
+    /// Part of its caller, so that the callback is made where it is going to lie.
+    #[inline]
     pub(crate) fn accept_armed(
         &self,
         stage: Stage,
@@ -316,6 +322,7 @@ impl DispatcherInner {
     }
 
     /// Like [`accept_armed`](DispatcherInner::accept_armed) where the time has been read already.
+    #[inline]
     pub(crate) fn accept_armed_at(
         &self,
         now: Instant,
@@ -415,12 +422,15 @@ impl DispatcherInner {
             Some(Decision::Inline) => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                let (entry, details) = core.queue.remove(id).expect("what is decided about is there");
+                let Some(&mut Details { location, source, .. }) = core.queue.details_mut(id) else {
+                    unreachable!("what is decided about is there")
+                };
+                let Some(entry) = core.queue.take_to_call(id) else { unreachable!("it was there a moment ago") };
                 probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
                 core.count_end(entry.kind, outcome);
-                let active = core.enter(&entry, details.location, self.coarse_now());
+                let active = core.enter(&entry, location, self.coarse_now());
                 drop(core);
-                self.take_down(details.source);
+                self.take_down(source);
                 inline(Claimed { dispatcher: self, id, callback: entry.callback, active });
                 None
             }
@@ -472,7 +482,7 @@ impl DispatcherInner {
     }
 
     /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.
-    #[inline]
+    #[inline(always)]
     fn decide(&self, core: &mut Core, id: OpId, origin: Origin, caller: Caller) -> Option<Decision> {
         let stage = core.queue.stage(id)?;
         if !stage.is_armed() || stage == Stage::Bound && !core.irq_listens(id) {
@@ -562,7 +572,7 @@ impl DispatcherInner {
         self.pool.schedule_beside(task);
     }
 
-    #[inline]
+    #[inline(always)]
     fn caller(&self, origin: Origin) -> Caller {
         let depth_limit = self.owner.inline_depth();
         if origin == Origin::Queued {

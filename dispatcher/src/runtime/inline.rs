@@ -115,7 +115,7 @@ impl Reason {
 }
 
 /// Decides. The first rule that forbids the inline call is the reason.
-#[inline]
+#[inline(always)]
 pub(crate) fn decide(origin: Origin, target: Target, caller: Caller) -> Decision {
     let reason = if target.parked {
         Reason::Suspended

@@ -9,6 +9,7 @@
 
 use std::panic::Location;
 
+#[cfg(not(loom))]
 use crate::sync::Weak;
 
 /// What is decided. Always legal ways to go on, of which production takes the one that comes first.
@@ -216,6 +217,7 @@ pub(crate) trait Probe: Send + Sync {
 
     /// Whoever turns the crank is about to; `others` is what goes on then. No lock is held, and no callback runs on this
     /// thread.
+    #[cfg(not(loom))]
     fn turn(&self, others: Weak<dyn Others>);
 
     /// Whether a callback has been interrupted at a point and has not gone on. It may hold a lock of its own, so nobody

@@ -146,6 +146,9 @@ struct Slot {
 
 const NONE: u32 = u32::MAX;
 
+/// How many slots stay when the table has run empty.
+const KEPT_SLOTS: usize = 1024;
+
 #[derive(Debug, Clone, Copy)]
 struct List {
     head: u32,
@@ -191,36 +194,41 @@ impl CallbackQueue {
     }
 
     /// Puts an operation at the end of the list of `stage`.
+    ///
+    /// Part of its caller, so that an operation is made where it is going to lie.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, entry: Entry, details: Details, stage: Stage) -> OpId {
+        if self.free == NONE {
+            self.add_slot(&details);
+        }
+        let index = self.free;
+        let slot = &mut self.slots[index as usize];
+        self.free = slot.next;
+        slot.entry = Some(entry);
+        slot.details = details;
+        let id = OpId::new(index, slot.generation);
+        slot.noted_as = id;
         self.filled += 1;
-        let index = if self.free == NONE {
-            assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
-            let generation = self.first_generation;
-            let entry = Some(entry);
-            let index = self.slots.len() as u32;
-            let noted_as = OpId::new(index, generation);
-            self.slots.push(Slot {
-                generation,
-                behind: 0,
-                noted_as,
-                stage,
-                previous: NONE,
-                next: NONE,
-                entry,
-                details,
-            });
-            index
-        } else {
-            let index = self.free;
-            let slot = &mut self.slots[index as usize];
-            self.free = slot.next;
-            slot.entry = Some(entry);
-            slot.details = details;
-            slot.noted_as = OpId::new(index, slot.generation);
-            index
-        };
         self.link(index, stage);
-        OpId::new(index, self.slots[index as usize].generation)
+        id
+    }
+
+    /// Makes a slot that is free.
+    #[cold]
+    fn add_slot(&mut self, details: &Details) {
+        assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
+        let index = self.slots.len() as u32;
+        self.slots.push(Slot {
+            generation: self.first_generation,
+            behind: 0,
+            noted_as: OpId::new(index, self.first_generation),
+            stage: Stage::Ready,
+            previous: NONE,
+            next: self.free,
+            entry: None,
+            details: *details,
+        });
+        self.free = index;
     }
 
     /// Puts something that is ready at the end of the row. The answer is only to be told of.
@@ -359,10 +367,18 @@ impl CallbackQueue {
     }
 
     /// Takes an operation out, which ends it; `None` when it has ended already.
+    #[inline]
     pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, Details)> {
         let index = self.occupied(id)?;
         let details = self.slots[index as usize].details;
         self.take(index).map(|entry| (entry, details))
+    }
+
+    /// Takes out an operation that is about to be called. Not all of it moves, so it is asked for its details before.
+    #[inline(always)]
+    pub(crate) fn take_to_call(&mut self, id: OpId) -> Option<Entry> {
+        let index = self.occupied(id)?;
+        self.take(index)
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
@@ -473,11 +489,13 @@ impl CallbackQueue {
         })
     }
 
+    #[inline]
     fn occupied(&self, id: OpId) -> Option<u32> {
         let slot = self.slots.get(id.index())?;
         (slot.generation == id.generation() && slot.entry.is_some()).then_some(id.index() as u32)
     }
 
+    #[inline(always)]
     fn take(&mut self, index: u32) -> Option<Entry> {
         self.unlink(index);
         let free = self.free;
@@ -492,11 +510,15 @@ impl CallbackQueue {
     }
 
     /// Gives the memory of a burst back once the table has run empty.
+    #[inline]
     fn shrink_when_empty(&mut self) {
-        const KEPT_SLOTS: usize = 1024;
-        if self.filled > 0 || self.slots.len() <= KEPT_SLOTS {
-            return;
+        if self.filled == 0 && self.slots.len() > KEPT_SLOTS {
+            self.shrink();
         }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
         // Ids must never repeat: a slot that is made anew later starts above every generation that was ever used.
         self.first_generation = self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0) + 1;
         self.slots.truncate(KEPT_SLOTS);
