@@ -173,7 +173,14 @@ impl Pool {
     /// Nobody is woken for what this thread runs next itself: a wake-up costs more than most callbacks. If the callback
     /// that is running takes long, the stall watch wakes a thread for it.
     pub(crate) fn schedule(self: &Arc<Self>, task: Task) {
-        match task.place() {
+        let place = task.place();
+        self.schedule_at(task, place);
+    }
+
+    /// Like [`schedule`](Pool::schedule), by somebody who knows the place of the runnable.
+    #[inline]
+    pub(crate) fn schedule_at(self: &Arc<Self>, task: Task, place: Place) {
+        match place {
             Place::On(host) => self.schedule_pinned(host, task),
             Place::MayBlock if self.is_host_current() => self.keep_out(task),
             Place::Anywhere | Place::MayBlock => match self.queue.push(self.id(), task) {

@@ -97,10 +97,15 @@ impl StallWatch {
 
     /// There is something to watch: a thread left the lead while others are or may be parked, something waits for one
     /// that is busy, or a thread is surplus.
+    #[inline]
     pub(crate) fn arm(&self, pool: &Arc<Pool>) {
-        if self.shared.word.load(Ordering::Relaxed) == ARMED {
-            return;
+        if self.shared.word.load(Ordering::Relaxed) != ARMED {
+            self.arm_anew(pool);
         }
+    }
+
+    #[cold]
+    fn arm_anew(&self, pool: &Arc<Pool>) {
         // ORDERING: AcqRel, pairs with the compare-exchange to `ASLEEP` in `doze`: either that one fails, or this one
         // sees `ASLEEP` and wakes the watch.
         if self.shared.word.swap(ARMED, Ordering::AcqRel) != ASLEEP {

@@ -22,7 +22,7 @@ use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
-use crate::pool::{Pool, Task, ThreadIndex};
+use crate::pool::{Pool, Runnable as _, Task, ThreadIndex};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::probe::{self, Choice, Note};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -563,7 +563,7 @@ impl DispatcherInner {
     /// Puts the dispatcher into its pool's run queue. `scheduled` has been set by the caller.
     pub(crate) fn schedule(self: &Arc<Self>) {
         let task: Task = Arc::clone(self) as Task;
-        self.pool.schedule(task);
+        self.pool.schedule_at(task, self.place());
     }
 
     /// Like [`schedule`](DispatcherInner::schedule), for more callbacks to run beside the one that is about to.

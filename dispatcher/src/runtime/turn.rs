@@ -9,23 +9,20 @@
 //!
 //! A panic is caught at each invocation and never unwinds through another callback; the closure's own drop included.
 
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::active::ActiveId;
+use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
-#[cfg(feature = "testing")]
-use super::callback_queue::Stage;
-use super::callback_queue::{Callback, Entry, OpId, Outcome};
+use super::callback_queue::{Callback, OpId, Outcome, Posted, Stage, Taken};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
 use super::state::{DispatcherState, NextTurn};
 use super::trace;
 use crate::pool::{Place, Runnable, Turn};
-#[cfg(feature = "testing")]
-use crate::sync::probe::Choice;
-use crate::sync::probe::{self, Actor, Note};
+use crate::sync::probe::{self, Actor, Choice, Note};
 use crate::sync::{Arc, MutexGuard};
+use crate::time::Instant;
 
 impl Runnable for DispatcherInner {
     fn place(&self) -> Place {
@@ -74,7 +71,6 @@ impl DispatcherInner {
 
     /// The lock is taken once a callback: the end of one and the beginning of the next are one step.
     fn run_batch<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        let synchronized = self.options().synchronized;
         let mut now = self.coarse_now();
         for _ in 0..self.owner().batch() {
             if core.state != DispatcherState::Running {
@@ -86,21 +82,60 @@ impl DispatcherInner {
                 }
                 self.take_in(&mut core);
             }
-            let Some((id, mut entry, location)) = self.pop_ready(&mut core) else { break };
-            core.count_end(entry.kind, entry.outcome);
-            let active = core.enter(&entry, location, now);
-            let share = !synchronized && core.wants_schedule(false);
-            drop(core);
-            if share {
-                self.schedule_beside();
-            }
-            self.note_begun(id, entry.outcome, false);
-            self.invoke(id, &mut entry.callback, entry.outcome);
-            core = self.lock_as_it_is();
-            now = self.coarse_now();
-            core = self.exit(core, active, now);
+            // What stands in the row is called from where it is put here, without a move in between.
+            let nth = self.choose_next(&core);
+            let posted = if nth == 0 { core.queue.pop_posted() } else { None };
+            (core, now) = match posted {
+                Some((id, mut posted)) => {
+                    let Posted { kind, flavour, location, .. } = posted;
+                    let outcome = core.queue.row_outcome();
+                    let taken = Taken { id, kind, flavour, location, outcome };
+                    self.run(core, taken, &mut posted.callback, now)
+                }
+                None => self.run_listed(core, nth, now),
+            };
         }
         core
+    }
+
+    /// Calls what is next and stands in the table.
+    #[inline(never)]
+    fn run_listed<'a>(
+        self: &'a Arc<Self>,
+        mut core: MutexGuard<'a, Core>,
+        nth: usize,
+        now: Instant,
+    ) -> (MutexGuard<'a, Core>, Instant) {
+        let Some((id, mut entry, location)) = core.queue.pop_nth_ready(nth) else { return (core, now) };
+        let taken = Taken { id, kind: entry.kind, flavour: entry.flavour, location, outcome: entry.outcome };
+        self.run(core, taken, &mut entry.callback, now)
+    }
+
+    /// Calls something that has been taken out, which begins `now` by the coarse clock. Its end is noted when the lock is
+    /// taken again; then comes back what time it is.
+    #[inline(always)]
+    fn run<'a>(
+        self: &'a Arc<Self>,
+        mut core: MutexGuard<'a, Core>,
+        taken: Taken,
+        callback: &mut Callback,
+        now: Instant,
+    ) -> (MutexGuard<'a, Core>, Instant) {
+        let synchronized = self.options().synchronized;
+        core.count_end(taken.kind, taken.outcome);
+        let type_name = callback.type_name_of();
+        let active = ActiveWhat::Callback { kind: taken.kind, type_name, location: taken.location };
+        let active = core.active.enter(active, taken.flavour, now);
+        let share = !synchronized && core.wants_schedule(false);
+        drop(core);
+        if share {
+            self.schedule_beside();
+        }
+        self.note_begun(taken.id, taken.outcome, false);
+        self.invoke(taken.id, callback, taken.outcome);
+        let core = self.lock_as_it_is();
+        let now = self.coarse_now();
+        (self.exit(core, active, now), now)
     }
 
     /// A thread leaves. Whether the dispatcher is to be put into the run queue.
@@ -114,18 +149,14 @@ impl DispatcherInner {
         core.wants_schedule(self.options().synchronized)
     }
 
-    /// What is called next: the first of what is ready, or any of it if several threads could have taken some each and one
+    /// Which of what is ready is called next: the first, or any of it if several threads could have taken some each and one
     /// of them has come before the others.
-    #[inline]
-    fn pop_ready(&self, core: &mut Core) -> Option<(OpId, Entry, &'static Location<'static>)> {
-        #[cfg(feature = "testing")]
-        if !self.options().synchronized {
-            let nth = probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready));
-            if nth > 0 {
-                return core.queue.pop_nth_ready(nth);
-            }
+    #[inline(always)]
+    fn choose_next(&self, core: &Core) -> usize {
+        match self.options().synchronized {
+            true => 0,
+            false => probe::choose(Choice::Claim, core.queue.len_of(Stage::Ready)),
         }
-        core.queue.pop_ready()
     }
 
     /// Runs the inline call that this thread has claimed: it is inside already, and what it claimed is first in the

@@ -120,6 +120,16 @@ pub(crate) struct Details {
     pub(crate) accepted_at: Instant,
 }
 
+/// What is known of something that has been taken out, to be called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) id: OpId,
+    pub(crate) kind: Kind,
+    pub(crate) flavour: Flavour,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) outcome: Outcome,
+}
+
 /// What is known of something that is pending, for those who look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
@@ -382,11 +392,12 @@ impl CallbackQueue {
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
-    #[inline(always)]
     pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        if let Some((id, Posted { callback, location, flavour, kind, .. })) = self.pop_posted() {
+            return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome }, location));
+        }
         match self.lists[Stage::Ready as usize].head {
-            NONE => self.pop_row(),
-            index if self.slots[index as usize].behind > self.row.left() => self.pop_row(),
+            NONE => None,
             index => self.take_noted(index),
         }
     }
@@ -397,16 +408,28 @@ impl CallbackQueue {
         self.take(index).map(|entry| (id, entry, location))
     }
 
+    /// Like [`pop_ready`](CallbackQueue::pop_ready), if that one stands in the row. It is told
+    /// [`row_outcome`](CallbackQueue::row_outcome).
     #[inline(always)]
-    fn pop_row(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
+    pub(crate) fn pop_posted(&mut self) -> Option<(OpId, Posted)> {
+        let head = self.lists[Stage::Ready as usize].head;
+        if head != NONE && self.slots[head as usize].behind <= self.row.left() {
+            return None;
+        }
         let id = OpId::of_row(self.row.left());
-        let Posted { callback, location, flavour, kind, .. } = self.row.pop()?;
-        Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome }, location))
+        self.row.pop().map(|posted| (id, posted))
+    }
+
+    /// What those of the row are told.
+    pub(crate) fn row_outcome(&self) -> Outcome {
+        self.row_outcome
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that `nth` others have been ready for longer than.
-    #[cfg(feature = "testing")]
     pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        if nth == 0 {
+            return self.pop_ready();
+        }
         self.empty_row();
         let index = self.indexes(Stage::Ready).nth(nth)?;
         self.take_noted(index)
