@@ -169,6 +169,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         }
     }
 
+    #[inline]
     fn push(&self, state: &mut State<M, R>, from: Side, message: M, next: &mut Next<R>) {
         let reader = &mut state.ends[from.other() as usize];
         reader.bytes += message.byte_len();
@@ -258,6 +259,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
 
     /// Registers a wait for the next message. `accept` has it accepted by a dispatcher, ready at once or not, under this
     /// number; `None` when the dispatcher refuses.
+    #[inline]
     pub(crate) fn register(&self, side: Side, accept: impl FnOnce(bool, u64) -> Option<R>) -> Result<(), Status> {
         let mut state = self.state.lock();
         let peer_is_open = state.ends[side.other() as usize].is_open;
@@ -471,11 +473,13 @@ impl<M, R: WaitOp> End<M, R> {
     }
 
     /// What is wanted is there for whoever waits for it.
+    #[inline]
     fn is_ready(&mut self, wanted: Wanted, next: &mut Next<R>) {
         let has_begun = self.slot(wanted).ready(next);
         self.begun = self.begun.wrapping_add(u32::from(has_begun));
     }
 
+    #[inline]
     fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
         match wanted {
             Wanted::Message => &mut self.reading,
