@@ -3,7 +3,7 @@
 mod counting {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    use super::{Choice, Note, Point};
+    use super::{Choice, Note, Point, Scarce};
 
     static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -26,6 +26,12 @@ mod counting {
     #[inline(always)]
     pub(crate) fn note_some(_: impl FnOnce() -> Option<Note>) {
         COUNT.fetch_add(1, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn refuses(_: Scarce) -> bool {
+        COUNT.fetch_add(1, Relaxed);
+        false
     }
 
     pub(crate) fn intern(_: &str) -> &'static str {

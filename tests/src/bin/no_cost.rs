@@ -63,6 +63,10 @@ fn compare() -> Result<(), String> {
         return Err("no hook was found in the sources: the comparison shows nothing".into());
     }
     let differences = plain.differences(&without);
+    let is_path = |name: &&String| PATHS.iter().any(|(_, parts)| parts.iter().all(|part| name.contains(part)));
+    if let Some(path) = differences.other_moves.iter().find(is_path) {
+        return Err(format!("hooks cost something: {path} has other moves than with the calls of hooks deleted"));
+    }
     if !differences.other_instructions.is_empty() {
         let all = differences.other_instructions.join("\n");
         return Err(format!("hooks cost something: functions differ (with hooks | with their calls deleted)\n{all}"));
@@ -70,11 +74,13 @@ fn compare() -> Result<(), String> {
     let (functions, instructions) = (plain.len(), plain.instructions());
     println!(
         "the same with the calls of {deleted} hooks deleted: {functions} functions, {instructions} instructions, of which \
-         {} functions have theirs in another order; hooks that count change {} functions",
+         {} functions have theirs in another order and {} have other moves; hooks that count change {} functions",
         differences.other_order.len(),
+        differences.other_moves.len(),
         plain.differences(&counting).other_instructions.len()
     );
     differences.other_order.iter().for_each(|name| println!("in another order: {name}"));
+    differences.other_moves.iter().for_each(|name| println!("other moves: {name}"));
     Ok(())
 }
 

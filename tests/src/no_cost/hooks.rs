@@ -1,5 +1,5 @@
 //! The calls of the hooks in a source text: `probe::choose(…)`, `probe::point(…)`, `probe::note(…)`, `probe::note_some(…)`,
-//! and those of the methods that only call these (`runtime/notes.rs`).
+//! `probe::refuses(…)`, and those of the methods that only call these (`runtime/notes.rs`).
 
 use std::ops::Range;
 
@@ -62,6 +62,7 @@ fn call_that_ends_at(trees: &[TokenTree], at: usize, methods: &[String]) -> Opti
     }
     let value = match name.as_str() {
         "choose" => "0",
+        "refuses" => "false",
         "point" | "note" | "note_some" => "()",
         _ => return None,
     };

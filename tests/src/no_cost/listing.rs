@@ -75,6 +75,7 @@ impl Listing {
                 None => found.other_instructions.push(format!("{name}: only in the first")),
                 Some(others) if code == others => {}
                 Some(others) if in_no_order(code) == in_no_order(others) => found.other_order.push(name.clone()),
+                Some(others) if without_moves(code) == without_moves(others) => found.other_moves.push(name.clone()),
                 Some(others) => {
                     let at = code.iter().zip(others).take_while(|(a, b)| a == b).count();
                     let show = |code: &[String]| code.get(at).map_or("its end", String::as_str).to_owned();
@@ -95,6 +96,9 @@ pub struct Differences {
     /// Functions that have the same instructions in another order, or with other registers: the compiler laid out the
     /// same moves in another way.
     pub other_order: Vec<String>,
+    /// Functions that differ in moves between registers and memory, and in nothing else: the compiler keeps other values
+    /// in registers.
+    pub other_moves: Vec<String>,
     /// One line for each function that has other instructions, and for each that only one of them has.
     pub other_instructions: Vec<String>,
 }
@@ -102,7 +106,7 @@ pub struct Differences {
 impl Differences {
     /// How many functions.
     pub fn len(&self) -> usize {
-        self.other_order.len() + self.other_instructions.len()
+        self.other_order.len() + self.other_moves.len() + self.other_instructions.len()
     }
 
     /// Whether there are none.
@@ -111,7 +115,14 @@ impl Differences {
     }
 }
 
-/// The instructions sorted, without the names of registers and the offsets of jumps within the function.
+/// The instructions sorted, as in [`in_no_order`], and without those that only move values.
+fn without_moves(code: &[String]) -> Vec<String> {
+    let mut code = in_no_order(code);
+    code.retain(|instruction| !instruction.starts_with("mov") && !instruction.starts_with("lea"));
+    code
+}
+
+/// The instructions sorted, without the names of registers, and without places on the stack and in the function.
 fn in_no_order(code: &[String]) -> Vec<String> {
     let mut code: Vec<String> = code.iter().map(|instruction| without_places(instruction)).collect();
     code.sort_unstable();
@@ -119,7 +130,11 @@ fn in_no_order(code: &[String]) -> Vec<String> {
 }
 
 fn without_places(instruction: &str) -> String {
-    let mut rest = instruction;
+    let on_stack = instruction.split_once("(%rsp").map(|(before, after)| {
+        let place = before.rfind([',', ' ']).map_or(0, |at| at + 1);
+        format!("{}(%rsp{after}", &before[..place])
+    });
+    let mut rest = on_stack.as_deref().unwrap_or(instruction);
     let mut kept = String::new();
     while let Some(at) = rest.find(['%', '+']) {
         kept.push_str(&rest[..at]);
@@ -210,6 +225,18 @@ mod tests {
         let other = Listing::parse(&other.replace("    100f:\tnop", "    100f:\tpush   %rbp"));
         let differences = Listing::parse(TEXT).differences(&other);
         assert_eq!((differences.other_order, differences.other_instructions.len()), (vec!["one".to_owned()], 0));
+    }
+
+    #[test]
+    fn other_places_on_the_stack_are_no_difference_and_other_moves_are_told() {
+        let text = "0000000000001000 <f>:\n    1000:\tmov    %rax,0x10(%rsp)\n    1005:\tcmpq   $0x0,0x10(%rsp)\n";
+        let listing = Listing::parse(text);
+        let other = listing.differences(&Listing::parse(&text.replace("0x10(%rsp)", "0x28(%rsp)")));
+        assert_eq!((other.other_order.len(), other.len()), (1, 1));
+        let fewer = listing.differences(&Listing::parse(&text.replace("    1000:\tmov    %rax,0x10(%rsp)\n", "")));
+        assert_eq!((fewer.other_moves.len(), fewer.len()), (1, 1));
+        let other = listing.differences(&Listing::parse(&text.replace("cmpq ", "testq ")));
+        assert_eq!((other.other_instructions.len(), other.len()), (1, 1));
     }
 
     #[test]
