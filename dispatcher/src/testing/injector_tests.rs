@@ -9,6 +9,7 @@ use crate::channel::{Channel, Message};
 use crate::runtime::{DispatcherBuilder, DispatcherHandle};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::testing::busy::{busy, busy_and_suspended};
 use crate::testing::{Explorer, ForegroundRuntime, Target};
 
 /// A dispatcher of its own driver, unless that was refused.
@@ -52,6 +53,37 @@ fn a_shutdown_at_any_step_of_something_right_passes() {
         let injected = injector.shutdown(target, ping_pong);
         assert_eq!(injected.schedules, 5);
         assert!(injected.injections > 50, "{injected:?}");
+    }
+}
+
+/// Callbacks of all kinds on dispatchers of each sort.
+fn everything(runtime: &ForegroundRuntime) {
+    for (name, make) in [
+        ("synchronized", DispatcherBuilder::new as fn() -> DispatcherBuilder),
+        ("unsynchronized", || DispatcherBuilder::new().unsynchronized()),
+        ("blocking", || DispatcherBuilder::new().allow_sync_calls()),
+    ] {
+        let driver = runtime.new_driver(name);
+        let made = driver.new_dispatcher(make().name("main"));
+        assert!(made.is_ok() || runtime.was_injected());
+        let Ok(dispatcher) = made else { continue };
+        if name == "blocking" {
+            busy_and_suspended(runtime, &driver, &dispatcher);
+        } else {
+            drop(busy(runtime, &dispatcher));
+        }
+    }
+}
+
+#[test]
+fn an_end_of_any_kind_at_any_moment_of_everything_keeps_all_promises() {
+    let injector = || Injector::new().explorer(Explorer::new().seeds(30)).one_step_a_seed();
+    for target in [Target::runtime(), Target::driver("synchronized"), Target::dispatcher("main")] {
+        assert!(injector().shutdown(target, everything).injections > 8);
+    }
+    assert!(injector().panics(everything).injections > 8);
+    for op in [Fallible::Dispatcher, Fallible::Thread, Fallible::Registration, Fallible::Write] {
+        assert!(injector().refusals(op, everything).injections > 8, "{op}");
     }
 }
 

@@ -2,6 +2,8 @@
 //! explorations of the orders in which things can happen.
 
 mod awaiting;
+#[cfg(test)]
+mod busy;
 mod crank;
 mod default_dispatcher;
 mod director;

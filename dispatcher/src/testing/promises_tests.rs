@@ -2,11 +2,11 @@
 //! Method: notes written by hand, each list of which breaks one promise once; and runs of the real runtime.
 
 use std::panic::Location;
-use std::time::Duration;
 
 use super::ForegroundRuntime;
+use super::busy::busy_and_suspended;
 use super::promises::Oracle;
-use crate::runtime::{Counters, DispatcherBuilder, DispatcherHandle};
+use crate::runtime::{Counters, DispatcherBuilder};
 use crate::sync::probe::{Actor, Choice, Fate, Note, Others, Point, Probe, Ticket, Told, attach};
 use crate::sync::thread::current_id;
 use crate::sync::{Arc, Mutex, Weak};
@@ -292,40 +292,6 @@ impl Probe for Watching {
     }
 }
 
-/// Callbacks of all kinds that wait for something at the end, and some that had it.
-fn busy(runtime: &ForegroundRuntime, dispatcher: &DispatcherHandle) -> Vec<crate::channel::Channel> {
-    use crate::channel::{Channel, Message, Token};
-    use crate::event_loop::Lane;
-    use crate::sys::Interest;
-    let (near, far) = Channel::pair();
-    far.begin_read(dispatcher, |_| ()).map_err(|_| ()).expect("it is registered");
-    near.write(Message::from_bytes(b"one")).expect("it is open");
-    dispatcher.offload(Lane::Fast, |_| 1, |_| ()).map(drop).expect("it is taken");
-    dispatcher.spawn(async { crate::sleep(Duration::from_secs(1)).await }).map(drop).expect("it is taken");
-    let (irq, trigger) = dispatcher.new_irq().expect("it is simulated");
-    dispatcher
-        .bind_irq(&irq, |outcome| outcome.into_iter().for_each(|event| event.ack()))
-        .map(drop)
-        .expect("it is bound");
-    trigger.trigger();
-    dispatcher.post_after(Duration::from_millis(1), |_| ()).map(drop).expect("it is taken");
-    runtime.advance(Duration::from_secs(2));
-
-    dispatcher.post_after(Duration::from_secs(20), |_| ()).map(drop).expect("it is taken");
-    dispatcher.post_after(Duration::from_secs(10), |_| ()).map(drop).expect("it is taken");
-    dispatcher.offload(Lane::Slow, |_| 1, |_| ()).map(drop).expect("it is taken");
-    let event = crate::sys::sim::Event::new();
-    dispatcher.begin_wait(&event, Interest::READABLE, |_| ()).map(drop).expect("it is armed");
-    let (token, _other) = Token::pair();
-    token.register(dispatcher, |_| ()).map(drop).map_err(|_| ()).expect("it is registered");
-    dispatcher.spawn(std::future::pending::<()>()).map(drop).expect("it is taken");
-    dispatcher.post_task(|_| ()).expect("it is taken");
-    trigger.trigger();
-    let (one, other) = Channel::pair();
-    one.begin_read(dispatcher, |_| ()).map_err(|_| ()).expect("it is registered");
-    vec![near, far, one, other]
-}
-
 #[test]
 fn a_run_of_everything_keeps_all_promises_in_the_eyes_of_the_oracle() {
     for make in [
@@ -338,16 +304,7 @@ fn a_run_of_everything_keeps_all_promises_in_the_eyes_of_the_oracle() {
         let runtime = ForegroundRuntime::new();
         let driver = runtime.new_driver("lamp");
         let dispatcher = driver.new_dispatcher(make().name("switch")).expect("it is made");
-        let held = busy(&runtime, &dispatcher);
-        driver.suspend(|_| ()).expect("it runs");
-        dispatcher.post_task(|_| ()).expect("it is parked");
-        runtime.run_until_idle();
-        assert!(driver.resume());
-        runtime.run_until_idle();
-        let more = busy(&runtime, &dispatcher);
-        driver.suspend(|_| ()).expect("it runs");
-        dispatcher.post_task(|_| ()).expect("it is parked");
-        runtime.shutdown().expect("nothing is stuck");
+        busy_and_suspended(&runtime, &driver, &dispatcher);
         let counters = runtime.counters();
         {
             let mut oracle = watching.0.lock();
@@ -355,6 +312,5 @@ fn a_run_of_everything_keeps_all_promises_in_the_eyes_of_the_oracle() {
             assert_eq!(oracle.first_broken().map(ToString::to_string), None);
             assert_eq!(Counters { refused: counters.refused, ..oracle.ledger().tally() }, counters);
         }
-        drop((held, more));
     }
 }
