@@ -20,7 +20,7 @@ use super::target::{Injection, Target};
 use super::trace::point_text;
 use super::watch::{Scene, Watch};
 use crate::runtime::Runtime;
-use crate::sync::probe::{Point, Scarce};
+use crate::sync::probe::{self, Point, Scarce};
 use crate::sync::{Arc, Mutex};
 
 /// What [`fail_every`] refuses.
@@ -377,6 +377,7 @@ impl Injector {
                 scene: Arc::clone(scene),
                 runtime: (**runtime).clone(),
                 injection: Arc::clone(runtime.injection()),
+                is_pending: false,
             }));
         };
         let to_its_end = |runtime: &ForegroundRuntime| {
@@ -395,6 +396,8 @@ struct Trigger {
     scene: Arc<Mutex<Scene>>,
     runtime: Runtime,
     injection: Arc<Injection>,
+    /// Whether the moment has come and the shutdown has not begun.
+    is_pending: bool,
 }
 
 impl Trigger {
@@ -413,11 +416,15 @@ impl Trigger {
         true
     }
 
-    fn shut_down(&self, step: u64, describe: impl FnOnce(&Scene) -> String) {
+    fn shut_down(&mut self, step: u64, describe: impl FnOnce(&Scene) -> String) {
         let What::Shutdown(target) = &self.what else { return };
-        if self.is_due(step, |scene| format!("{target} begins {}", describe(scene)))
-            && !target.begin(&self.runtime, &self.injection)
-        {
+        self.is_pending |= self.is_due(step, |scene| format!("{target} begins {}", describe(scene)));
+        // A callback that was interrupted may hold a lock that the scenario's own action wants.
+        if !self.is_pending || target.is_custom() && probe::is_interrupted() {
+            return;
+        }
+        self.is_pending = false;
+        if !target.begin(&self.runtime, &self.injection) {
             self.scene.lock().is_missed = true;
         }
     }

@@ -1,6 +1,7 @@
 //! The testing kit (L6), behind the feature `testing`: runtimes that stand still until a test turns the crank, and
 //! explorations of the orders in which things can happen.
 
+mod assertions;
 mod awaiting;
 #[cfg(test)]
 mod busy;
@@ -24,6 +25,7 @@ mod promises;
 #[cfg(test)]
 mod promises_tests;
 mod random;
+mod recording;
 mod refused_threads;
 mod schedule;
 mod shrink;
@@ -33,6 +35,7 @@ mod trace;
 mod watch;
 
 pub use crate::sys::sim;
+pub use assertions::{assert_canceled, assert_fifo, assert_never_parallel};
 pub use awaiting::RunError;
 pub use crank::QuitHandle;
 pub use default_dispatcher::set_default_dispatcher;
@@ -41,6 +44,7 @@ pub use failure::Failure;
 pub use foreground::ForegroundRuntime;
 pub use injector::{Fallible, Injected, Injector, fail_every, panic_at_every_callback, shutdown_at_every_step};
 pub use promises::BrokenPromise;
+pub use recording::{Ending, RecordedCallback, Recording};
 pub use refused_threads::refuse_threads_after;
 pub use schedule::{ParseScheduleError, Schedule, Seeds};
 pub use strategy::Strategy;

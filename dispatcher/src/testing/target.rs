@@ -81,6 +81,11 @@ impl Target {
         }
     }
 
+    /// Whether it is the scenario's own action.
+    pub(super) fn is_custom(&self) -> bool {
+        matches!(self.0, Kind::Custom(_))
+    }
+
     /// Whether everything has to end.
     pub(super) fn is_runtime(&self) -> bool {
         self.0 == Kind::Runtime
@@ -147,7 +152,8 @@ impl fmt::Debug for Injection {
 
 impl super::ForegroundRuntime {
     /// Says what [`Target::custom`] does when its moment has come: ask a host to stop, say. It is called once, on
-    /// whatever thread moves then, in the middle of a callback as likely as not; it holds no lock and must not block.
+    /// whatever thread moves then, in the middle of a callback as likely as not: it must not block, nor want a lock that a
+    /// callback holds while it posts.
     ///
     /// Outside of an injecting run nothing ever calls it.
     pub fn on_injection(&self, action: impl FnOnce() + Send + 'static) {

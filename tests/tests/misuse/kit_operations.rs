@@ -1,11 +1,11 @@
 //! More of what is done at each place: explorations of a runtime inside of whatever this is.
 
 use fuchsine_dispatcher::DispatcherBuilder;
-use fuchsine_dispatcher::RuntimeBuilder;
 use fuchsine_dispatcher::testing::{
-    Explorer, Fallible, ForegroundRuntime, Injector, Schedule, Strategy, Target, explore, fail_every,
-    panic_at_every_callback, shutdown_at_every_step,
+    Explorer, Fallible, ForegroundRuntime, Injector, Recording, Schedule, Strategy, Target, assert_canceled,
+    assert_fifo, assert_never_parallel, explore, fail_every, panic_at_every_callback, shutdown_at_every_step,
 };
+use fuchsine_dispatcher::{Kind, RuntimeBuilder};
 
 use super::operations::{Operation, done, silent};
 
@@ -40,6 +40,16 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let targets = [Target::driver("explored"), Target::dispatcher("nobody"), Target::custom("by itself")];
         done(targets.map(|target| injector().shutdown(target, injected_into)));
         done((injector().panics(injected_into), injector().refusals(Fallible::Write, injected_into)));
+    }),
+    silent("record and assert", |_| {
+        let runtime = ForegroundRuntime::new();
+        let recording = Recording::of(&runtime);
+        two_posts(&runtime);
+        let (all, named) = (recording.callbacks(), recording.callbacks_of("nobody"));
+        assert_fifo(&all);
+        assert_never_parallel(&all);
+        let canceled = std::panic::catch_unwind(|| assert_canceled(&named));
+        done((canceled.is_err(), recording.callbacks_of_kind("nobody", Kind::Task)));
     }),
     silent("inject into what fails", |_| {
         let fails = |_: &ForegroundRuntime| panic!("of a scenario");
