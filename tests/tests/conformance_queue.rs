@@ -3,14 +3,16 @@
 
 mod conformance_support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use conformance_support::{Log, gate, make, noted, on_message, plain, task, write};
 use fuchsine_dispatcher::testing::ForegroundRuntime;
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, Interest, RuntimeBuilder, Status, TaskHandle};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Interest, RuntimeBuilder, Status, TaskHandle};
 use fuchsine_tests::pools::{World, in_the_foreground, on_every_pool, on_pools};
+use fuchsine_tests::process::HANG_LIMIT;
 
 /// Shows R65, U-5.
 #[test]
@@ -295,4 +297,57 @@ fn posting_allocates_nothing_once_its_storage_is_there() {
     assert_eq!(allocations, 0);
     runtime.run_until_idle();
     assert_eq!(count.load(Ordering::Relaxed), 400);
+}
+
+/// What is queued where one thread is busy without end and each other one is inside of a long callback is run by the busy
+/// one: no thread searches then, and none sleeps that could be woken.
+#[test]
+fn a_thread_that_is_busy_without_end_takes_over_what_waits_behind_long_callbacks() {
+    for threads in [2, 8] {
+        let world = World::threads_with(RuntimeBuilder::new(), threads);
+        let flood = plain(&world, "flood");
+        let stops = Arc::new(AtomicBool::new(false));
+        go_on(&flood.handle(), &stops);
+        let (blocked, has_blocked) = channel();
+        let (release, posts) = channel::<()>();
+        let posts = Arc::new(Mutex::new(posts));
+        let (sender, ran) = channel();
+        let lights: Vec<_> = (0..threads - 1).flat_map(|_| (0..5).map(|_| plain(&world, "light"))).collect();
+        let longs: Vec<_> = (1..threads).map(|_| plain(&world, "long")).collect();
+        let (leave, left) = channel::<()>();
+        let left = Arc::new(Mutex::new(left));
+        for (long, lights) in longs.iter().zip(lights.chunks(5)) {
+            let lights: Vec<_> = lights.iter().map(|light| light.handle()).collect();
+            let (blocked, posts, sender, left) =
+                (blocked.clone(), Arc::clone(&posts), sender.clone(), Arc::clone(&left));
+            task(long, move || {
+                blocked.send(()).expect("it is awaited");
+                let _ = posts.lock().expect("nobody panics").recv();
+                for light in &lights {
+                    let sender = sender.clone();
+                    task(light, move || sender.send(()).expect("it is awaited"));
+                }
+                let _ = left.lock().expect("nobody panics").recv();
+            });
+        }
+        for _ in &longs {
+            has_blocked.recv_timeout(HANG_LIMIT).expect("each of the others begins a long callback");
+        }
+        drop(release);
+        let took_over = lights.iter().all(|_| ran.recv_timeout(HANG_LIMIT).is_ok());
+        drop(leave);
+        stops.store(true, Ordering::Relaxed);
+        assert!(took_over, "what was queued behind long callbacks of {threads} threads was run");
+        world.shutdown();
+    }
+}
+
+/// Posts itself again until it is told to stop.
+fn go_on(flood: &DispatcherHandle, stops: &Arc<AtomicBool>) {
+    let (own, stops) = (flood.clone(), Arc::clone(stops));
+    let _ = flood.post_task(move |_| {
+        if !stops.load(Ordering::Relaxed) {
+            go_on(&own, &stops);
+        }
+    });
 }

@@ -476,7 +476,8 @@ fn a_thread_that_waits_for_idle_is_seen_and_is_told_of_a_task_that_is_taken_back
         let task = one.post_cancelable(|_| ()).expect("accepted");
         let (sender, receiver) = channel();
         let handle = one.handle();
-        std::thread::spawn(move || sender.send(handle.wait_until_idle(HANG).is_ok()));
+        // Longer than anybody waits for its end: at its deadline it would find the dispatcher idle without being told.
+        std::thread::spawn(move || sender.send(handle.wait_until_idle(10 * HANG).is_ok()));
         world.wait_until("the wait to begin", || one.dump().waiting_for_idle == 1);
         assert!(one.dump().to_string().contains("1 threads wait until it is idle"));
         assert!(task.cancel().is_ok());

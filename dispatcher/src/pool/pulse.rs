@@ -63,4 +63,40 @@ impl Pulses {
     pub(super) fn beats(&self) -> Vec<u32> {
         self.0.read().iter().map(|pulse| pulse.beats()).collect()
     }
+
+    /// Names each thread that has not beaten since the last call with this `seen`, which holds what was seen then.
+    pub(super) fn standing_still(&self, seen: &mut Vec<u32>, mut each: impl FnMut(ThreadIndex)) {
+        for (thread, pulse) in self.0.read().iter().enumerate() {
+            let beats = pulse.beats();
+            match seen.get_mut(thread) {
+                Some(seen) if *seen == beats => each(thread),
+                Some(seen) => *seen = beats,
+                None => seen.push(beats),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stands_still_that_has_not_beaten_between_two_looks() {
+        let pulses = Pulses::default();
+        let (still, beating) = (pulses.of(0), pulses.of(1));
+        let mut seen = Vec::new();
+        let look = |seen: &mut Vec<u32>| {
+            let mut found = Vec::new();
+            pulses.standing_still(seen, |thread| found.push(thread));
+            found
+        };
+        still.beat();
+        assert_eq!(look(&mut seen), [], "one look tells nothing");
+        beating.beat();
+        assert_eq!(look(&mut seen), [0]);
+        assert_eq!(look(&mut seen), [0, 1]);
+        still.beat();
+        assert_eq!(look(&mut seen), [1]);
+    }
 }

@@ -141,6 +141,20 @@ impl RunQueue {
         })
     }
 
+    /// Moves some of what waits in the deque of a sibling to the end of the calling thread's own; the sibling gets none
+    /// of it back.
+    pub(crate) fn relieve(&self, sibling: usize) {
+        let stealers = self.stealers.read();
+        let Some(Some(sibling)) = stealers.get(sibling) else { return };
+        OWN.with(|own| {
+            if let Some(own) = &*own.borrow() {
+                while sibling.steal_batch(own).is_retry() {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+    }
+
     /// Whether something waits in the deque of thread `index`.
     pub(crate) fn has_own(&self, index: usize) -> bool {
         self.stealers.read().get(index).is_some_and(|stealer| stealer.as_ref().is_some_and(|own| !own.is_empty()))

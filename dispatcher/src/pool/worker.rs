@@ -6,7 +6,8 @@
 //! 1. Make turns: of the own deque, every [`INJECTOR_TICK`]th one of the injector first, else stolen from a sibling. A
 //!    host (`hosts.rs`) makes every second one of what is pinned to it, if anything is.
 //! 2. Every [`TURNS_PER_LOOK`] turns look at the reactor without blocking, so that timers and descriptors are served
-//!    while everybody is busy.
+//!    while everybody is busy; and take from siblings that have begun nothing since the last look, so that nothing waits
+//!    behind a long callback for as long as others are busy.
 //! 3. With nothing to run, sleep as the pool's protocol says (`pool/README.md`): lead if nobody does, else park.
 //!
 //! A thread that found nothing counts as searching until it finds something, sleeps, or runs anything else.
@@ -40,7 +41,7 @@ pub(crate) fn run(pool: &Arc<Pool>, index: ThreadIndex, role: Role) {
     let is_base = false;
     let _member = pool.members.enter(index, is_base);
     pool.queue.enter(pool.id(), index);
-    let mut worker = Worker { seat: Seat::new(Arc::clone(pool), index), turns: 0 };
+    let mut worker = Worker { seat: Seat::new(Arc::clone(pool), index), turns: 0, seen: Vec::new() };
     worker.seat.carry_out_scheduling();
     let mut retires = false;
     match role {
@@ -85,6 +86,8 @@ pub(super) struct Seat {
 struct Worker {
     seat: Seat,
     turns: u32,
+    /// The beats of all threads at the last look.
+    seen: Vec<u32>,
 }
 
 impl Worker {
@@ -96,6 +99,7 @@ impl Worker {
             self.turns = self.turns.wrapping_add(1);
             if self.turns.is_multiple_of(TURNS_PER_LOOK) {
                 self.seat.look();
+                self.relieve_siblings();
             }
             let Some(task) = self.seat.next(self.turns) else { return false };
             let place = task.place();
@@ -115,6 +119,17 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Takes over what waits behind a long callback. Who is busy without end searches nowhere else, and the stall watch
+    /// wakes only who sleeps.
+    fn relieve_siblings(&mut self) {
+        let Seat { pool, index, .. } = &self.seat;
+        pool.pulses.standing_still(&mut self.seen, |sibling| {
+            if sibling != *index {
+                pool.queue.relieve(sibling);
+            }
+        });
     }
 }
 
