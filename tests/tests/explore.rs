@@ -67,6 +67,8 @@ fn the_variable_names_the_one_schedule_that_is_run() {
     for schedule in [&failure.schedule, &failure.shrunk] {
         let (passed, text) = run(&schedule.to_string());
         assert!(!passed && text.contains(&failure.trace.to_string()), "{text}");
+        // The test is what the message of the panic is about, not the kit.
+        assert!(text.contains(&format!("panicked at {}:", file!())), "{text}");
     }
     let (passed, text) = run("picks:");
     assert!(passed, "in the usual order nothing is lost:\n{text}");

@@ -53,6 +53,7 @@ use crate::sync::{Arc, message_of, probe};
 /// });
 /// assert_eq!(explored.schedules, 100);
 /// ```
+#[track_caller]
 pub fn explore(seeds: impl Into<Seeds>, scenario: impl Fn(&ForegroundRuntime)) -> Explored {
     Explorer::new().seeds(seeds).explore(scenario)
 }
@@ -303,7 +304,7 @@ impl Explorer {
         Err(Box::new(shrunk(failure, picks_of(first), run)))
     }
 
-    fn failure(&self, schedule: &Schedule, passed: u64, broken: Broken, ran: Ran) -> Failure {
+    pub(super) fn failure(&self, schedule: &Schedule, passed: u64, broken: Broken, ran: Ran) -> Failure {
         let Broken { step, message } = broken;
         let (schedule, shrunk) = (schedule.clone(), schedule.clone());
         let (trace, pending) = (ran.trace, ran.pending);
@@ -396,11 +397,15 @@ fn note_panic(director: &Director, payload: Box<dyn Any + Send>) {
     director.fail(format!("the scenario panicked: {}", with_place.unwrap_or(message)));
 }
 
+/// About so many steps are spent on making a schedule shorter: one that does not come to its end has very many.
+const MOST_STEPS: u64 = 500_000;
+
 /// The same failure by the shortest schedule that can be found.
 fn shrunk(failure: Failure, picks: Vec<usize>, run: Run<'_>) -> Failure {
     let is_same =
         |ran: &Ran| ran.broken.as_ref().is_some_and(|broken| first_line(broken) == failure.message.lines().next());
-    let shortest = shrink::shrink(picks, |picks| {
+    let most_runs = MOST_STEPS / failure.step.max(1);
+    let shortest = shrink::shrink(picks, most_runs, |picks| {
         let ran = run(Box::new(Replay::new(picks)), false);
         is_same(&ran).then(|| picks_of(&ran))
     });

@@ -200,6 +200,12 @@ fn a_run_without_end_fails() {
         runtime.run_until_idle();
     });
     assert!(found.message.contains("not at its end after 500 steps"), "{found}");
+    // The report is one that can be read.
+    let (whole, shown) = (found.trace.lines().len(), found.trace.to_string());
+    assert!(whole > 450, "{whole} lines");
+    assert_eq!(shown.lines().count(), 401);
+    assert!(shown.contains(&format!("… {} lines are left out here", whole - 400)), "{shown}");
+    assert!(shown.ends_with(&format!("{}\n", found.trace.lines()[whole - 1])), "{shown}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use super::ForegroundRuntime;
-use super::director::{Director, Listener};
+use super::director::{Broken, Director, Listener};
 use super::explorer::{Explorer, Ran};
 use super::failure::Failure;
 use super::random::Random;
@@ -71,7 +71,8 @@ impl fmt::Display for Fallible {
 /// [`was_injected`](ForegroundRuntime::was_injected) first.
 ///
 /// # Panics
-/// With the report when a run fails. `FUCHSINE_SEED` as in the report, such as `0@17`, runs that one alone.
+/// With the report when a run fails, and when there is no such target at any step. `FUCHSINE_SEED` as in the report, such as
+/// `0@17`, runs that one alone.
 ///
 /// # Examples
 /// ```
@@ -219,7 +220,7 @@ impl Injector {
     /// As [`shutdown_at_every_step`], with these settings.
     ///
     /// # Panics
-    /// With the report when a run fails.
+    /// With the report when a run fails, and when there is no such target at any moment.
     #[track_caller]
     pub fn shutdown(&self, target: Target, scenario: impl Fn(&ForegroundRuntime)) -> Injected {
         or_report(self.try_shutdown(target, scenario))
@@ -228,7 +229,7 @@ impl Injector {
     /// Like [`shutdown`](Injector::shutdown).
     ///
     /// # Errors
-    /// The [`Failure`] of the first run that fails.
+    /// The [`Failure`] of the first run that fails, or of a target that is there at no moment.
     pub fn try_shutdown(
         &self,
         target: Target,
@@ -278,7 +279,10 @@ impl Injector {
             injected.schedules = 1;
             match moment {
                 Some(moment) => drop(self.go(what, &schedule, moment, scenario, &mut injected)?),
-                None => self.every_moment(what, &schedule, scenario, &mut injected)?,
+                None => {
+                    self.every_moment(what, &schedule, scenario, &mut injected)?;
+                    self.was_there(what, &schedule, scenario, &injected)?;
+                }
             }
             return Ok(injected);
         }
@@ -298,7 +302,30 @@ impl Injector {
                 most = most.max(self.go(what, &schedule, moment, scenario, &mut injected)?);
             }
         }
+        self.was_there(what, &Schedule::from(self.explorer.seed_range().start), scenario, &injected)?;
         Ok(injected)
+    }
+
+    /// A target that is there at no moment at all is a name that is spelt wrong: the runs have shown nothing.
+    fn was_there(
+        &self,
+        what: &What,
+        schedule: &Schedule,
+        scenario: &dyn Fn(&ForegroundRuntime),
+        injected: &Injected,
+    ) -> Result<(), Box<Failure>> {
+        let What::Shutdown(target) = what else { return Ok(()) };
+        if injected.injections > 0 || injected.missed == 0 {
+            return Ok(());
+        }
+        let ran = self.run(what, 0, &Arc::default(), self.explorer.picker(schedule), true, scenario);
+        let message = format!(
+            "{target} never begins: {} moments were tried, and there was no such thing at any of them; look for a name \
+             that is spelt in another way, or for a scenario that does not call `on_injection`",
+            injected.missed
+        );
+        let broken = Broken { step: ran.steps, message };
+        Err(Box::new(self.explorer.failure(schedule, injected.schedules, broken, ran)))
     }
 
     fn every_moment(

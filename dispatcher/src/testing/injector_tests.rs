@@ -92,9 +92,24 @@ fn an_end_of_any_kind_at_any_moment_of_everything_keeps_all_promises() {
 fn steps_before_there_is_such_a_target_are_counted_apart() {
     let injected = shutdown_at_every_step(ping_pong, Target::driver("ping"));
     assert!(injected.missed <= 2 && injected.injections > 10, "{injected:?}");
-    let nobody = shutdown_at_every_step(ping_pong, Target::driver("nobody"));
-    assert_eq!(nobody.injections, 0);
-    assert_eq!(nobody.missed, injected.injections + injected.missed);
+}
+
+#[test]
+fn a_target_that_is_never_there_is_a_failure() {
+    let never = "never begins: ";
+    for target in [Target::driver("nobody"), Target::dispatcher("nothing"), Target::custom("what nobody has told")] {
+        let whole = Injector::new().try_shutdown(target.clone(), ping_pong).expect_err("it shows nothing");
+        assert!(whole.message.starts_with(&format!("{target} {never}")), "{whole}");
+        assert!(whole.to_string().contains("makes driver ping"), "{whole}");
+        let explorer = Explorer::new().seeds(20);
+        let sparse = Injector::new().explorer(explorer).one_step_a_seed().try_shutdown(target.clone(), ping_pong);
+        assert!(sparse.expect_err("it shows nothing").message.contains(never));
+        let explorer = Explorer::new().only(Schedule::from(3));
+        let one = Injector::new().explorer(explorer).try_shutdown(target, ping_pong);
+        assert!(one.expect_err("it shows nothing").message.contains(never));
+    }
+    let empty = shutdown_at_every_step(|_| (), Target::driver("nobody"));
+    assert_eq!(empty.injections, 0);
 }
 
 #[test]

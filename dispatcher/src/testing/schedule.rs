@@ -102,7 +102,9 @@ pub(super) fn given_by_environment() -> Option<(Schedule, Option<u64>)> {
     let text = std::env::var(SEED_VARIABLE).ok()?;
     match with_moment(&text) {
         Ok(given) => Some(given),
-        Err(error) => panic!("{SEED_VARIABLE} is {text:?}, but {error}"),
+        Err(error) => {
+            panic!("{SEED_VARIABLE} is {text:?}, but {error}, with `@` and the number of a moment behind it or not")
+        }
     }
 }
 

@@ -21,9 +21,22 @@ impl Trace {
     }
 }
 
+/// How many lines of a long trace are shown of its beginning, and how many of its end.
+const SHOWN: (usize, usize) = (100, 300);
+
+/// All lines; of a long trace the first and the last ones.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+        let lines = &self.lines;
+        let (first, last) = match lines.len().checked_sub(SHOWN.0 + SHOWN.1) {
+            Some(left_out) if left_out > 0 => (SHOWN.0, SHOWN.0 + left_out),
+            _ => (lines.len(), lines.len()),
+        };
+        lines[..first].iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        if last > first {
+            writeln!(f, "     … {} lines are left out here; `trace` of the failure has them", last - first)?;
+        }
+        lines[last..].iter().try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 

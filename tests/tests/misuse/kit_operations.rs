@@ -37,8 +37,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     }),
     silent("inject with everything set", |_| {
         let injector = || Injector::new().explorer(Explorer::new().seeds(2)).one_step_a_seed().bound(50);
-        let targets = [Target::driver("explored"), Target::dispatcher("nobody"), Target::custom("by itself")];
-        done(targets.map(|target| injector().shutdown(target, injected_into)));
+        done(injector().shutdown(Target::driver("explored"), injected_into));
+        let targets = [Target::dispatcher("nobody"), Target::custom("by itself")];
+        done(targets.map(|target| injector().try_shutdown(target, injected_into).is_err()));
         done((injector().panics(injected_into), injector().refusals(Fallible::Write, injected_into)));
     }),
     silent("record and assert", |_| {
