@@ -70,4 +70,8 @@ fn the_code_of_the_page_is_the_code_that_is_run() {
         assert!(sources.iter().any(|source| source.contains(&block)), "no file has this block:\n{block}");
     }
     assert!(blocks.len() >= 5, "{} blocks were found", blocks.len());
+    // Whoever copies them has all that they use.
+    for line in ["use fuchsine_driver::{", "use fuchsine_testing::{", "static PRINTER: DriverEntry"] {
+        assert!(blocks.iter().any(|block| block.contains(line)), "the page does not show {line:?}");
+    }
 }
