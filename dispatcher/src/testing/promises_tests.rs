@@ -140,11 +140,25 @@ fn promise_1_a_callback_that_begins_twice_or_never_ends_is_noticed() {
 }
 
 #[test]
+fn promise_1_what_comes_after_the_end_or_before_the_beginning_is_noticed() {
+    let mut twice = ByHand::new();
+    twice.post(&[1]).enter().begin(1).begin(1).breaks(1, "begins a second time");
+    ByHand::new().post(&[1]).enter().begin(1).end(1).ready(1).breaks(1, "became ready although it had ended");
+    ByHand::new().post(&[1]).end(1).breaks(1, "ends and had not begun");
+    let mut late = ByHand::new();
+    late.post(&[1]).enter().begin(1).end(1).hear(Note::TakenBack { ticket: ticket(1) });
+    late.breaks(1, "is taken back although it had ended");
+}
+
+#[test]
 fn promise_1_an_outcome_that_is_changed_on_the_way_is_noticed() {
     ByHand::new().post(&[1]).enter().begin_with(1, Told::Canceled).breaks(1, "had been decided");
     let mut failed = ByHand::new();
     failed.accept(ticket(1), "channel read", 0).hear(Note::Ready { ticket: ticket(1), told: Told::Failure });
     failed.shut_down().enter().cancel(1).breaks(1, "had been decided");
+    let mut praised = ByHand::new();
+    praised.accept(ticket(1), "channel read", 0).hear(Note::Ready { ticket: ticket(1), told: Told::Failure });
+    praised.enter().begin(1).breaks(1, "is not told what it became ready with");
     let mut canceled = ByHand::new();
     canceled.accept(ticket(1), "channel read", 0).hear(Note::Ready { ticket: ticket(1), told: Told::Canceled });
     canceled.breaks(1, "although nothing shuts down");
@@ -234,6 +248,9 @@ fn promise_8_a_driver_closes_its_dispatchers_newest_first_and_is_told_last() {
     let observer = Note::DriverObserverBegun { driver: DRIVER };
     ByHand::new().hear(begun).hear(observer).breaks(8, "has not shut down when the observer of its driver is called");
     ByHand::new().hear(begun).hear(close(OTHER)).hear(close(DISPATCHER)).end_all().hear(observer).keeps_all();
+    let mut again = ByHand::new();
+    again.hear(begun).hear(close(OTHER)).hear(close(DISPATCHER)).end_all().hear(observer).hear(observer);
+    again.breaks(8, "calls its shutdown observers once too often");
     let made = Note::DispatcherMade { dispatcher: 9, driver: DRIVER, name: "late", synchronized: true };
     ByHand::new().hear(begun).hear(made).breaks(8, "although the shutdown of its driver had begun");
 }
