@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fuchsine_dispatcher::testing::{Explorer, Failure, ForegroundRuntime, Schedule, Strategy, explore};
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, Message};
+use fuchsine_dispatcher::{Channel, DispatcherBound, DispatcherBuilder, Instant, Message};
 
 /// Two drivers count; each reads before it reports and writes afterwards.
 fn lost_update(runtime: &ForegroundRuntime) {
@@ -134,4 +134,67 @@ fn an_exhaustive_search_says_whether_it_came_to_its_end() {
     });
     let first: Schedule = "picks:".parse().expect("it is one");
     assert_eq!(found.expect_err("the first one fails").schedule, first);
+}
+
+/// Two that may block, of which each asks the other while it answers: whether they meet is a matter of the order.
+#[test]
+fn a_deadlock_is_reported_by_who_waits_for_whom() {
+    let scenario = |runtime: &ForegroundRuntime| {
+        let [left, right] = ["left", "right"].map(|name| {
+            let driver = runtime.new_driver(name);
+            let builder = DispatcherBuilder::new().name("desk").allow_sync_calls();
+            driver.new_dispatcher(builder).expect("it is made").release()
+        });
+        let ((to_right, at_right), (to_left, at_left)) = (Channel::pair(), Channel::pair());
+        for (home, end) in [(&right, at_right), (&left, at_left)] {
+            let end = Arc::new(end);
+            let own = Arc::clone(&end);
+            let answer = move |_| {
+                if let Ok(request) = own.try_read() {
+                    let _ = own.write(request);
+                }
+            };
+            end.begin_read(home, answer).expect("it is running");
+        }
+        for (home, end) in [(&left, to_right), (&right, to_left)] {
+            let ask = move |_| drop(end.call(Message::from_bytes(b"?"), Instant::INFINITE));
+            home.post_task(ask).expect("it is running");
+        }
+        runtime.run_until_idle();
+    };
+    let report = Explorer::new().try_explore(scenario).expect_err("they meet").to_string();
+    for part in [
+        "callbacks wait for each other when the scenario returns",
+        "left/desk waits for a reply from right/desk, in the task of tests/tests/explore.rs:",
+        "deadlock: left/desk -> right/desk -> left/desk",
+    ] {
+        assert!(report.contains(part), "{part:?} is missing in:\n{report}");
+    }
+}
+
+/// A call to a value that is bound waits for the dispatcher that the value lives on.
+#[test]
+fn who_waits_for_a_bound_value_waits_for_its_dispatcher() {
+    let runtime = ForegroundRuntime::new();
+    let [asks, holds] = ["asks", "holds"].map(|name| {
+        let driver = runtime.new_driver(name);
+        let builder = DispatcherBuilder::new().name("desk").allow_sync_calls();
+        driver.new_dispatcher(builder).expect("it is made")
+    });
+    let value = DispatcherBound::new(&holds, || 7).expect("it is running");
+    let (gate, far) = Channel::pair();
+    holds.post_task(move |_| drop(gate.call(Message::from_bytes(b"?"), Instant::INFINITE))).expect("it is running");
+    asks.post_task(move |_| {
+        let mut call = value.call_for(|value| *value).expect("it is running");
+        assert_eq!(call.wait(Instant::INFINITE), Ok(7));
+    })
+    .expect("it is running");
+    runtime.run_until_idle();
+    let text = runtime.waits().to_string();
+    assert!(text.contains("asks/desk waits for the result of a call from holds/desk, in the task of "), "{text}");
+    assert!(text.contains("holds/desk waits for a reply, in the task of "), "nobody reads the other end: {text}");
+    assert!(!runtime.waits().is_deadlock(), "{text}");
+    drop(far);
+    runtime.run_until_idle();
+    assert!(runtime.waits().is_empty());
 }

@@ -141,6 +141,11 @@ fn two_that_call_each_other_are_seen_and_freed_by_a_shutdown() {
     }
     runtime.run_until(Instant::INFINITE);
     assert!(log.is_empty());
+    let waits = runtime.waits();
+    let text = waits.to_string();
+    assert!(waits.is_deadlock() && text.ends_with("deadlock: one/one -> other/other -> one/one\n"), "{text}");
+    assert!(text.contains("one/one waits for a reply from other/other, in the task of tests/tests/"), "{text}");
+    assert!(one.dump().to_string().contains("waits for a reply from dispatcher "), "{}", one.dump());
     for dispatcher in [&one, &other] {
         let dump = dispatcher.dump();
         assert_eq!(

@@ -22,6 +22,8 @@ use super::pair::Side;
 use super::registration::Registered;
 use super::txid::Txid;
 use super::wait_op::Next;
+use crate::runtime::DispatcherId;
+use crate::runtime::active::Whom;
 use crate::runtime::blocked::{is_canceled, may_block, wait_blocked};
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
@@ -130,7 +132,12 @@ impl Channel {
             return Err(CallError::unsent(Status::Canceled, request));
         }
         let number = self.start_call(request, Waker::noop().clone())?;
-        match wait_blocked("a reply", deadline, |context| self.poll_call(number, context.waker())) {
+        let (pair, other) = (&self.pair, self.side.other());
+        let whom = || {
+            let pair = Arc::clone(pair);
+            Some(Arc::new(move || DispatcherId::from_raw(pair.readers.last(other))) as Whom)
+        };
+        match wait_blocked("a reply", whom, deadline, |context| self.poll_call(number, context.waker())) {
             Ok(outcome) => outcome.map_err(CallError::sent),
             Err(end) => match self.pair.end_call(self.side, number) {
                 // What was recorded counts, however the wait ended.

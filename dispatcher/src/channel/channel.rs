@@ -11,6 +11,7 @@ use super::pair::{Closed, Pair, ReadError, Reply, Side, Wanted};
 use super::registration::Registered;
 use super::teardown;
 use super::wait_op::Next;
+use crate::runtime::call_stack;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Note, Point, Scarce};
@@ -181,6 +182,9 @@ impl Channel {
         let mut room = Next::Nothing;
         let polled = self.pair.poll_read(self.side, awaiting, waker, &mut room);
         room.carry_out();
+        if polled.is_pending() {
+            self.pair.readers.note(self.side, call_stack::poster().dispatcher);
+        }
         polled
     }
 

@@ -52,7 +52,9 @@ impl Channel {
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
         self.begin_wait(Wanted::Message, dispatcher, Location::caller(), handler, |pair, accept| {
-            pair.register(self.side, accept)
+            pair.register(self.side, accept)?;
+            pair.readers.note(self.side, dispatcher.id().as_raw());
+            Ok(())
         })
         .map_err(|(status, handler)| Refused::new("read", status, handler))
     }

@@ -44,6 +44,7 @@ mod message_tests;
 mod pair;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod pair_tests;
+mod readers;
 #[cfg(not(loom))]
 mod registration;
 #[cfg(all(test, shuttle))]

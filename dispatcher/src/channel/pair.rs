@@ -20,6 +20,7 @@ use std::task::{Poll, Waker};
 
 use super::calls::{Caller, Calls, Left};
 use super::limits::Limits;
+use super::readers::Readers;
 use super::slot::{Seat, Slot};
 use super::wait_op::{Completion, Next, WaitOp};
 use crate::status::Status;
@@ -113,6 +114,7 @@ pub(crate) struct Pair<M, R> {
     ended: [AtomicU32; 2],
     /// Whether each end may find something to read, if only that its peer has closed. Written under the lock.
     news: [AtomicBool; 2],
+    pub(super) readers: Readers,
 }
 
 /// What an end leaves behind.
@@ -147,6 +149,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
             state: Mutex::new(state),
             ended: [AtomicU32::new(0), AtomicU32::new(0)],
             news: [AtomicBool::new(false), AtomicBool::new(false)],
+            readers: Readers::default(),
         }
     }
 

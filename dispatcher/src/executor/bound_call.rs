@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::join::JoinError;
+use crate::runtime::active::Whom;
 use crate::runtime::blocked::{WaitEnd, wait_blocked};
 use crate::runtime::{DispatcherId, call_stack};
 use crate::status::Status;
@@ -96,7 +97,9 @@ impl<R> BoundCall<R> {
         if call_stack::is_inside(self.target) {
             return Err(Status::BadState);
         }
-        let told = wait_blocked("the result of a call", deadline, |cx| self.poll_place(cx));
+        let target = self.target;
+        let whom = || Some(Arc::new(move || Some(target)) as Whom);
+        let told = wait_blocked("the result of a call", whom, deadline, |cx| self.poll_place(cx));
         told.map_err(WaitEnd::status)?.map_err(|error| error.status())
     }
 

@@ -5,19 +5,33 @@ use std::time::Duration;
 
 use super::callback_queue::{Kind, TypeNameOf};
 use super::flavour::Flavour;
+use super::ids::DispatcherId;
+use crate::sync::Arc;
 use crate::sync::thread::{self, ThreadId};
 use crate::time::Instant;
 
 /// A callback that runs at this moment.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Active {
     pub(crate) thread: ThreadId,
     pub(crate) what: ActiveWhat,
     pub(crate) flavour: Flavour,
     pub(crate) since: Instant,
     /// What it waits for, if it sleeps in a blocking call.
-    pub(crate) waits_for: Option<&'static str>,
+    pub(crate) waits_for: Option<WaitsFor>,
 }
+
+/// What a callback waits for that sleeps in a blocking call.
+#[derive(Clone)]
+pub(crate) struct WaitsFor {
+    pub(crate) what: &'static str,
+    /// Who would bring it about, if that is known.
+    pub(crate) whom: Option<Whom>,
+}
+
+/// Tells at each moment which dispatcher would bring about what is waited for. Called under the lock of the one that
+/// waits: it takes no lock.
+pub(crate) type Whom = Arc<dyn Fn() -> Option<DispatcherId> + Send + Sync>;
 
 /// What runs.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +60,7 @@ impl ActiveId {
 }
 
 /// All that runs, in the order in which it began. Most often that is one callback, which has a place of its own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Actives {
     /// Begun before all the others, if there is one.
     first: Option<Active>,
@@ -100,12 +114,11 @@ impl Actives {
         newest.filter(|active| active.thread == id.0).map_or(Flavour::REGULAR, |active| active.flavour)
     }
 
-    /// Notes what the newest of a thread waits for.
-    pub(super) fn note_wait(&mut self, thread: ThreadId, waits_for: Option<&'static str>) {
+    /// Notes what the newest of a thread waits for; what it waited for before comes back.
+    pub(super) fn note_wait(&mut self, thread: ThreadId, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
         let newest = self.others.iter_mut().rfind(|active| active.thread == thread).or(self.first.as_mut());
-        if let Some(newest) = newest.filter(|active| active.thread == thread) {
-            newest.waits_for = waits_for;
-        }
+        let newest = newest.filter(|active| active.thread == thread)?;
+        std::mem::replace(&mut newest.waits_for, waits_for)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Active> + '_ {
@@ -135,8 +148,9 @@ mod tests {
         let mut actives = Actives::default();
         let outer = enter(&mut actives, Flavour::REGULAR, 1);
         let inner = enter(&mut actives, Flavour::ALWAYS_ON, 2);
-        actives.note_wait(inner.0, Some("a reply"));
-        assert_eq!(actives.iter().map(|active| active.waits_for).collect::<Vec<_>>(), [None, Some("a reply")]);
+        assert!(actives.note_wait(inner.0, Some(WaitsFor { what: "a reply", whom: None })).is_none());
+        let waits: Vec<_> = actives.iter().map(|active| active.waits_for.as_ref().map(|it| it.what)).collect();
+        assert_eq!(waits, [None, Some("a reply")]);
         assert_eq!(actives.flavour_of(inner), Flavour::ALWAYS_ON);
         actives.exit(inner, Instant::from_nanos(9));
         assert_eq!(actives.flavour_of(outer), Flavour::REGULAR);

@@ -11,6 +11,7 @@
 
 use std::task::{Context, Poll};
 
+use super::active::{WaitsFor, Whom};
 use super::call_stack;
 use super::dispatcher::DispatcherInner;
 use crate::pool::{Waiter, current_pool};
@@ -105,7 +106,8 @@ pub(crate) fn now() -> Instant {
     Waiter::of_this_thread().now()
 }
 
-/// Waits until `poll` gives a value; `what` is how a dump names it ("a reply").
+/// Waits until `poll` gives a value; `what` is how a dump names it ("a reply"), and `whom` makes what tells who would
+/// bring it about. It is called only if the thread is going to sleep.
 ///
 /// `poll` is called at once, and again whenever the waker of its context was called. It must not run code of others.
 ///
@@ -116,16 +118,18 @@ pub(crate) fn now() -> Instant {
 /// there wins over both.
 pub(crate) fn wait_blocked<T>(
     what: &'static str,
+    whom: impl FnOnce() -> Option<Whom>,
     deadline: Instant,
     poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Result<T, WaitEnd> {
     may_block().map_err(WaitEnd::NotAllowed)?;
-    wait_anywhere(what, deadline, poll)
+    wait_anywhere(what, whom, deadline, poll)
 }
 
 /// [`wait_blocked`] wherever the thread is.
 pub(super) fn wait_anywhere<T>(
     what: &'static str,
+    whom: impl FnOnce() -> Option<Whom>,
     deadline: Instant,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Result<T, WaitEnd> {
@@ -135,7 +139,7 @@ pub(super) fn wait_anywhere<T>(
     let dispatcher = call_stack::innermost_dispatcher().or_else(call_stack::dispatcher_of_work);
     let stop = dispatcher.as_ref().map(|dispatcher| dispatcher.stop_state());
     let mut stopping = stop.as_ref().map(|stop| stop.listen());
-    let mut noted = None;
+    let (mut noted, mut whom) = (None, Some(whom));
     loop {
         if let Poll::Ready(value) = poll(&mut context) {
             return Ok(value);
@@ -146,8 +150,10 @@ pub(super) fn wait_anywhere<T>(
         if waiter.now() >= deadline {
             return Err(WaitEnd::TimedOut);
         }
-        if noted.is_none() {
-            noted = dispatcher.as_ref().map(|dispatcher| Noted::new(dispatcher, what));
+        if noted.is_none()
+            && let (Some(dispatcher), Some(whom)) = (&dispatcher, whom.take())
+        {
+            noted = Some(Noted::new(dispatcher, WaitsFor { what, whom: whom() }));
         }
         waiter.wait(deadline);
     }
@@ -157,15 +163,16 @@ pub(super) fn wait_anywhere<T>(
 struct Noted<'a>(&'a Arc<DispatcherInner>);
 
 impl<'a> Noted<'a> {
-    fn new(dispatcher: &'a Arc<DispatcherInner>, what: &'static str) -> Self {
-        dispatcher.lock().active.note_wait(thread::current_id(), Some(what));
+    fn new(dispatcher: &'a Arc<DispatcherInner>, waits_for: WaitsFor) -> Self {
+        let _ = dispatcher.lock().active.note_wait(thread::current_id(), Some(waits_for));
         Noted(dispatcher)
     }
 }
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
-        self.0.lock().active.note_wait(thread::current_id(), None);
+        let waited_for = self.0.lock().active.note_wait(thread::current_id(), None);
+        drop(waited_for);
     }
 }
 
@@ -205,7 +212,7 @@ mod tests {
         }
 
         fn wait(&self, deadline: Instant) -> Result<u32, WaitEnd> {
-            wait_blocked("a number", deadline, |context| self.poll(context))
+            wait_blocked("a number", || None, deadline, |context| self.poll(context))
         }
     }
 
@@ -283,10 +290,15 @@ mod tests {
         dispatcher
             .post_task(move |_| {
                 let mut polls = 0;
-                let end = wait_blocked("nothing", Instant::INFINITE, |_| {
-                    polls += 1;
-                    Poll::Ready(())
-                });
+                let end = wait_blocked(
+                    "nothing",
+                    || None,
+                    Instant::INFINITE,
+                    |_| {
+                        polls += 1;
+                        Poll::Ready(())
+                    },
+                );
                 told.send((end, polls)).unwrap();
             })
             .unwrap();

@@ -16,6 +16,14 @@ macro_rules! id {
                 $name(NEXT.fetch_add(1, Ordering::Relaxed))
             }
 
+            #[allow(dead_code, reason = "of dispatchers only")]
+            pub(crate) const fn from_raw(id: u64) -> Option<Self> {
+                match id {
+                    0 => None,
+                    id => Some($name(id)),
+                }
+            }
+
             /// The number itself; never 0.
             pub const fn as_raw(self) -> u64 {
                 self.0

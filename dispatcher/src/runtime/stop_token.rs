@@ -127,7 +127,7 @@ impl StopToken {
         let mut listener = self.0.listen();
         let deadline = blocked::now() + timeout;
         // It also ends when the dispatcher that waits shuts down, which need not be the token's.
-        blocked::wait_anywhere("a shutdown", deadline, |context| listener.poll(context.waker())).is_ok()
+        blocked::wait_anywhere("a shutdown", || None, deadline, |context| listener.poll(context.waker())).is_ok()
             || self.is_stopping()
     }
 

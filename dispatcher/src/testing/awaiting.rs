@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::ForegroundRuntime;
 use super::crank::Run;
+use super::deadlock::Waits;
 use crate::pool::batons::Job;
 use crate::runtime::RuntimeDump;
 use crate::status::Status;
@@ -220,7 +221,9 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Quit => f.write_str("somebody quit before it ended"),
-            RunError::Stalled(dump) => write!(f, "it waits for something that nothing is left to do:\n{dump}"),
+            RunError::Stalled(dump) => {
+                write!(f, "it waits for something that nothing is left to do:\n{}{dump}", Waits::in_dump(dump))
+            }
         }
     }
 }

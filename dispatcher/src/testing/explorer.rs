@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::deadlock::Waits;
 use super::director::{Broken, Decision, Directed, Direction, Director, is_stop};
 use super::exhaustive::{self, Along};
 use super::failure::Failure;
@@ -377,6 +378,11 @@ impl Explorer {
 
 /// Shuts the runtime down under the same schedule, and checks what it leaves.
 fn finish(runtime: &ForegroundRuntime, director: &Director) {
+    let waits = Waits::of(runtime);
+    if waits.is_deadlock() {
+        director.fail(format!("callbacks wait for each other when the scenario returns:\n{waits}"));
+        return;
+    }
     if runtime.shutdown().is_err() {
         director.fail("the shutdown does not come to its end: something blocks out of sight".to_owned());
         return;

@@ -6,6 +6,7 @@ mod awaiting;
 #[cfg(test)]
 mod busy;
 mod crank;
+mod deadlock;
 mod default_dispatcher;
 mod director;
 mod exhaustive;
@@ -38,6 +39,7 @@ pub use crate::sys::sim;
 pub use assertions::{assert_canceled, assert_fifo, assert_never_parallel};
 pub use awaiting::RunError;
 pub use crank::QuitHandle;
+pub use deadlock::Waits;
 pub use default_dispatcher::set_default_dispatcher;
 pub use explorer::{Explored, Explorer, explore};
 pub use failure::Failure;

@@ -52,6 +52,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let canceled = std::panic::catch_unwind(|| assert_canceled(&named));
         done((canceled.is_err(), recording.callbacks_of_kind("nobody", Kind::Task)));
     }),
+    silent("ask who waits", |_| {
+        let waits = ForegroundRuntime::new().waits();
+        done((waits.is_empty(), waits.is_deadlock(), waits.to_string()));
+    }),
     silent("inject into what fails", |_| {
         let fails = |_: &ForegroundRuntime| panic!("of a scenario");
         let found = [

@@ -44,7 +44,11 @@ impl<'a> Collector<'a> {
             type_name,
             posted_from,
             running_for: self.now.duration_since(active.since),
-            waits_for: active.waits_for,
+            waits_for: active.waits_for.as_ref().map(|waits_for| waits_for.what),
+            waits_on: active
+                .waits_for
+                .as_ref()
+                .and_then(|waits_for| self.names.dispatcher((waits_for.whom.as_ref()?)()?)),
         }
     }
 

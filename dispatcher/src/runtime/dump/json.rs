@@ -204,7 +204,7 @@ impl ToJson for RunningDump {
         object(out, |object| {
             object.field("thread", &self.thread).field("what", self.what).field("type", self.type_name);
             object.field("posted_at", self.posted_from).field("running_ns", self.running_for);
-            object.field("waits_for", self.waits_for);
+            object.field("waits_for", self.waits_for).field("waits_on", &self.waits_on);
         });
     }
 }

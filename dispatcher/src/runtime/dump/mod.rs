@@ -85,6 +85,9 @@ pub struct RunningDump {
     pub running_for: Duration,
     /// What it waits for, if it sleeps in a blocking call of this crate.
     pub waits_for: Option<&'static str>,
+    /// The dispatcher that would bring that about, if it is known: of a call, the one that it is made on, or that reads the
+    /// other end of the channel.
+    pub waits_on: Option<Named>,
 }
 
 /// A callback that waits.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::super::call_stack::{self, ThreadView, Who};
 use super::super::callback_queue::Poster;
+use super::super::ids::DispatcherId;
 use super::super::runtime_inner::RuntimeInner;
 use crate::sync::thread::ThreadId;
 
@@ -73,6 +74,11 @@ impl Names {
             driver: named(&self.drivers, driver),
             dispatcher: (dispatcher != 0).then(|| named(&self.dispatchers, dispatcher)),
         })
+    }
+
+    pub(super) fn dispatcher(&self, id: DispatcherId) -> Option<Named> {
+        let id = id.as_raw();
+        Some(Named { id, name: self.dispatchers.get(&id).cloned() })
     }
 
     pub(super) fn poster(&self, poster: Poster) -> Option<PlaceDump> {

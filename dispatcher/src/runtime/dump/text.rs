@@ -49,8 +49,11 @@ impl Display for RunningDump {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "running on {} for {:?}: {}", self.thread, self.running_for, self.what)?;
         write_origin(f, self.posted_from, self.type_name)?;
-        match self.waits_for {
-            Some(what) => write!(f, ", waits for {what}"),
+        if let Some(what) = self.waits_for {
+            write!(f, ", waits for {what}")?;
+        }
+        match &self.waits_on {
+            Some(dispatcher) => write!(f, " from dispatcher {dispatcher}"),
             None => Ok(()),
         }
     }
