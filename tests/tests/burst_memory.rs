@@ -39,6 +39,8 @@ fn burst(dispatcher: &Dispatcher, posts: u64) {
     dispatcher.post_task(move |_| done.send(()).expect("it is awaited")).expect("accepted");
     drop(release);
     all_ran.recv_timeout(HANG * 5).expect("all ran");
+    // The memory goes back when the last callback has returned.
+    dispatcher.wait_until_idle(HANG).expect("nothing is left");
     assert_eq!(ran.load(Ordering::Relaxed), posts);
 }
 
