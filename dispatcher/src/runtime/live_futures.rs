@@ -46,6 +46,10 @@ impl LiveFutures {
     pub(crate) fn insert(&mut self) -> FutureId {
         let table = self.0.get_or_insert_default();
         let index = table.free.pop().unwrap_or_else(|| {
+            if table.slots.is_empty() {
+                // Most dispatchers that have a future have one.
+                table.slots.reserve_exact(1);
+            }
             table.slots.push(Slot { generation: 0, waker: None });
             (table.slots.len() - 1) as u32
         });

@@ -229,8 +229,8 @@ impl CallbackQueue {
         assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
         let index = self.slots.len() as u32;
         if self.slots.is_empty() {
-            // Of many dispatchers most never hold more than a wait and a timer.
-            self.slots.reserve_exact(2);
+            // Of many dispatchers most never hold more than a wait.
+            self.slots.reserve_exact(1);
         }
         self.slots.push(Slot {
             generation: self.first_generation,

@@ -41,16 +41,7 @@ impl Row {
 
     #[inline(always)]
     pub(super) fn push(&mut self, posted: Posted) {
-        if self.posted.capacity() == 0 {
-            self.make_first_room();
-        }
         self.posted.push_back(posted);
-    }
-
-    /// Makes room for one: of many dispatchers most never hold more.
-    #[cold]
-    fn make_first_room(&mut self) {
-        self.posted.reserve_exact(1);
     }
 
     /// Puts all of `posted` at the end. What is left there is room, for those that come next.
