@@ -1,0 +1,151 @@
+//! Goal: an operation ends once, lists keep their order, and memory goes back.
+//! Method: the table and the row beside plain queues, by hand and with random operations.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+fn entry(kind: Kind) -> Entry {
+    Entry { callback: Callback::new(WithOutcome(|_| {})), kind, flavour: Flavour::REGULAR, outcome: Outcome::Done(0) }
+}
+
+fn details() -> Details {
+    Details {
+        deadline: Instant::INFINITE,
+        source: EventSource::None,
+        poster: Poster::default(),
+        location: Location::caller(),
+        accepted_at: Instant::from_nanos(0),
+    }
+}
+
+/// Shows D10.
+#[test]
+fn an_id_never_names_a_second_operation_even_after_the_table_gave_memory_back() {
+    let mut queue = CallbackQueue::new();
+    let ids: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), details(), Stage::Ready)).collect();
+    while queue.pop_ready().is_some() {}
+    let again: Vec<_> = (0..5000).map(|_| queue.insert(entry(Kind::Task), details(), Stage::Ready)).collect();
+    assert!(ids.iter().all(|id| queue.stage(*id).is_none()));
+    assert!(again.iter().all(|id| queue.stage(*id) == Some(Stage::Ready)));
+    assert_eq!(queue.enumerate_pending(), 5000);
+}
+
+fn posted(kind: Kind) -> Posted {
+    Posted {
+        callback: Callback::new(WithOutcome(|_| {})),
+        location: Location::caller(),
+        poster: Poster { driver: ROW, dispatcher: 0 },
+        accepted_at: Instant::from_nanos(0),
+        flavour: Flavour::REGULAR,
+        kind,
+    }
+}
+
+/// Who posts what stands in the row, so that it can be told from the rest.
+const ROW: u64 = 7;
+
+fn is_in_row(id: OpId) -> bool {
+    id.as_key() & OF_ROW != 0
+}
+
+#[test]
+fn what_stands_in_the_row_is_told_canceled_after_the_row_was_and_keeps_its_name_in_the_table() {
+    let mut queue = CallbackQueue::new();
+    let names: Vec<_> = (0..3).map(|_| queue.push(posted(Kind::Task))).collect();
+    let (first, entry, _) = queue.pop_ready().expect("three are ready");
+    assert_eq!((first, entry.outcome), (names[0], Outcome::Done(0)));
+    queue.cancel_row();
+    let (second, entry, _) = queue.pop_ready().expect("two are ready");
+    assert_eq!((second, entry.outcome), (names[1], Outcome::Canceled));
+    queue.empty_row();
+    let id = queue.ids(Stage::Ready).next().expect("one is in the table");
+    assert!(id != names[2] && queue.noted_as(id) == names[2] && queue.stage(names[2]).is_none());
+    let (third, entry, _) = queue.pop_ready().expect("one is ready");
+    assert_eq!((third, entry.outcome), (names[2], Outcome::Canceled));
+    assert!(queue.is_ready_empty() && queue.pop_ready().is_none());
+}
+
+#[test]
+fn the_row_gives_the_memory_of_a_burst_back() {
+    let mut queue = CallbackQueue::new();
+    for _ in 0..KEPT * 64 {
+        queue.push(posted(Kind::Task));
+    }
+    while queue.pop_ready().is_some() {
+        queue.trim();
+    }
+    assert!(queue.row.room() <= KEPT * 2, "{}", queue.row.room());
+    assert_eq!(queue.longest(), KEPT * 64);
+}
+
+proptest! {
+    /// Random operations beside a plain model: order, membership and counts agree at each step.
+    #[test]
+    fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..9, 0usize..64), 1..400)) {
+        let mut queue = CallbackQueue::new();
+        let mut ready: VecDeque<OpId> = VecDeque::new();
+        let mut armed: VecDeque<OpId> = VecDeque::new();
+        // What was moved from the row into the table: the name that it had and the one that it has.
+        let mut moved: Vec<(OpId, OpId)> = Vec::new();
+        let mut longest = 0;
+        for (step, pick) in steps {
+            match step {
+                0 => ready.push_back(queue.insert(entry(Kind::Task), details(), Stage::Ready)),
+                1 => armed.push_back(queue.insert(entry(Kind::Read), details(), Stage::Reading)),
+                2 if !armed.is_empty() => {
+                    let id = armed.remove(pick % armed.len()).expect("in range");
+                    prop_assert!(queue.move_to(id, Stage::Ready));
+                    ready.push_back(id);
+                }
+                // One of the row is found by nobody.
+                3 if !ready.is_empty() && is_in_row(ready[pick % ready.len()]) => {
+                    prop_assert!(queue.remove(ready[pick % ready.len()]).is_none());
+                }
+                3 if !ready.is_empty() => {
+                    let id = ready.remove(pick % ready.len()).expect("in range");
+                    prop_assert!(queue.remove(id).is_some());
+                    prop_assert!(queue.remove(id).is_none());
+                }
+                4 => {
+                    let popped = queue.pop_ready().map(|(id, ..)| id);
+                    let expected = ready.pop_front();
+                    prop_assert_eq!(popped.is_some(), expected.is_some());
+                    if let (Some(popped), Some(expected)) = (popped, expected) {
+                        prop_assert!(popped == expected || moved.contains(&(popped, expected)));
+                    }
+                }
+                5 => {
+                    queue.move_all_to_front(Stage::Reading, Stage::Ready);
+                    armed.append(&mut ready);
+                    std::mem::swap(&mut armed, &mut ready);
+                }
+                6 | 7 => ready.push_back(queue.push(posted(Kind::Task))),
+                8 => {
+                    queue.empty_row();
+                    let ids: Vec<_> = queue.ids(Stage::Ready).collect();
+                    prop_assert_eq!(ids.len(), ready.len());
+                    for (id, expected) in ids.into_iter().zip(&mut ready) {
+                        if is_in_row(*expected) {
+                            moved.push((*expected, id));
+                        }
+                        *expected = id;
+                    }
+                }
+                _ => {}
+            }
+            let in_table: Vec<_> = ready.iter().copied().filter(|id| !is_in_row(*id)).collect();
+            prop_assert_eq!(queue.ids(Stage::Ready).collect::<Vec<_>>(), in_table);
+            let came_from_row = |id: OpId| moved.iter().any(|(_, now)| *now == id);
+            let expected: Vec<_> = ready.iter().map(|id| is_in_row(*id) || came_from_row(*id)).collect();
+            let of_row = queue.pending(Stage::Ready).map(|pending| pending.poster.driver == ROW);
+            prop_assert_eq!(of_row.collect::<Vec<_>>(), expected);
+            prop_assert_eq!(queue.ids(Stage::Reading).collect::<Vec<_>>(), armed.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(queue.len(), ready.len() + armed.len());
+            prop_assert_eq!((queue.len_of(Stage::Ready), queue.len_of(Stage::Reading)), (ready.len(), armed.len()));
+            longest = longest.max(ready.len());
+            prop_assert_eq!(queue.longest(), longest);
+            prop_assert_eq!(queue.enumerate_pending() as usize, queue.len());
+        }
+    }
+}
