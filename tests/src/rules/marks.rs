@@ -18,7 +18,12 @@ pub struct Mark {
 impl Mark {
     /// How the page names the test.
     pub fn name(&self) -> String {
-        let file = self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let mut parts = self.path.trim_end_matches(".rs").rsplit('/');
+        let mut file = parts.next().unwrap_or_default();
+        // Such a file is named after its folder: alone, its name says nothing.
+        if matches!(file, "mod" | "main" | "tests") {
+            file = parts.next().unwrap_or_default();
+        }
         match &self.test {
             Some(test) => format!("{file}::{test}"),
             None => format!("{file}, what must not compile"),
