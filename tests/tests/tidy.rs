@@ -33,6 +33,7 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-dispatcher", "dispatcher", &[]),
     ("fuchsine-bench", "dispatcher/bench", &["fuchsine-dispatcher"]),
     ("fuchsine-driver", "host/driver", &[]),
+    ("fuchsine-abi", "host/abi", &["fuchsine-dispatcher"]),
     ("fuchsine-host", "host/runtime", &["fuchsine-dispatcher", "fuchsine-driver"]),
     ("fuchsine-testing", "host/testing", &["fuchsine-dispatcher", "fuchsine-driver", "fuchsine-host"]),
     ("fuchsine", "host/cli", &["fuchsine-driver", "fuchsine-host", "fuchsine-nbd", "fuchsine-ramdisk"]),
@@ -50,6 +51,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "dispatcher/src/runtime/callback_queue",
     "dispatcher/src/channel/arena",
     "host/driver/src/abi",
+    "host/abi",
     "host/runtime/src/load",
     "host/runtime/src/process",
 ];
