@@ -9,6 +9,7 @@ use crate::sync::refused_threads::refuse_after;
 fn pool() -> Arc<Pool> {
     let options = PoolOptions {
         name: "by-hand".to_owned(),
+        role: String::new(),
         threads: 0,
         thread_limit: 0,
         dynamic: false,

@@ -10,6 +10,7 @@ const THREADS: usize = 2;
 fn pool() -> Arc<Pool> {
     let options = PoolOptions {
         name: "coarse".to_owned(),
+        role: String::new(),
         threads: THREADS,
         thread_limit: THREADS,
         dynamic: false,

@@ -61,6 +61,8 @@ pub(crate) type Task = Arc<dyn Runnable>;
 pub(crate) struct PoolOptions {
     /// The prefix of its threads' names.
     pub(crate) name: String,
+    /// The scheduler role of what it runs.
+    pub(crate) role: String,
     /// Base threads; 0 for a pool that is driven by hand.
     pub(crate) threads: usize,
     /// The most threads, base and extra.
@@ -77,6 +79,7 @@ pub(crate) struct PoolOptions {
 
 /// One pool: a reactor, run queues, threads.
 pub(crate) struct Pool {
+    role: String,
     pub(super) reactor: Arc<Reactor>,
     pub(super) queue: RunQueue,
     pub(super) idle: Idle,
@@ -101,6 +104,7 @@ impl Pool {
         let limit = options.thread_limit.max(options.threads);
         let by_hand = options.threads == 0;
         let pool = Arc::new(Pool {
+            role: options.role,
             reactor,
             queue: RunQueue::new(),
             idle: Idle::new(),
@@ -125,6 +129,11 @@ impl Pool {
     }
 
     /// The reactor that all threads of the pool share.
+    /// The scheduler role of what it runs.
+    pub(crate) fn role(&self) -> &str {
+        &self.role
+    }
+
     pub(crate) fn reactor(&self) -> &Arc<Reactor> {
         &self.reactor
     }

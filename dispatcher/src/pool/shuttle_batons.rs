@@ -24,6 +24,7 @@ fn pool() -> Arc<Pool> {
     let clock = Clock::virtual_at(Instant::ZERO);
     let options = PoolOptions {
         name: "model".to_owned(),
+        role: String::new(),
         threads: 0,
         thread_limit: 0,
         dynamic: false,

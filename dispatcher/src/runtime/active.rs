@@ -18,7 +18,7 @@ pub(crate) struct Active {
     pub(crate) flavour: Flavour,
     pub(crate) since: Instant,
     /// What it waits for, if it sleeps in a blocking call.
-    pub(crate) waits_for: Option<WaitsFor>,
+    pub(crate) waits_for: Option<Box<WaitsFor>>,
 }
 
 /// What a callback waits for that sleeps in a blocking call.
@@ -59,14 +59,43 @@ impl ActiveId {
     }
 }
 
-/// All that runs, in the order in which it began. Most often that is one callback, which has a place of its own.
+/// All that runs, in the order in which it began. Most often that is one callback, which has a place of its own; what few
+/// dispatchers need stands elsewhere.
 #[derive(Default)]
 pub(crate) struct Actives {
     /// Begun before all the others, if there is one.
     first: Option<Active>,
-    others: Vec<Active>,
+    others: Others,
     /// Of those that have returned.
-    longest: Option<Longest>,
+    longest: Option<Box<Longest>>,
+}
+
+/// What has begun while something else ran.
+#[allow(clippy::box_collection, reason = "one word in each dispatcher, instead of three that few use")]
+#[derive(Default)]
+struct Others(Option<Box<Vec<Active>>>);
+
+impl Others {
+    fn push(&mut self, active: Active) {
+        self.0.get_or_insert_default().push(active);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|others| others.is_empty())
+    }
+
+    fn iter(&self) -> std::slice::Iter<'_, Active> {
+        self.0.as_ref().map_or(&[][..], |others| others).iter()
+    }
+
+    fn newest_mut(&mut self, thread: ThreadId) -> Option<&mut Active> {
+        self.0.as_mut()?.iter_mut().rfind(|active| active.thread == thread)
+    }
+
+    fn take_newest(&mut self, thread: ThreadId) -> Option<Active> {
+        let at = self.iter().rposition(|active| active.thread == thread)?;
+        self.0.as_mut().map(|others| others.remove(at))
+    }
 }
 
 impl Actives {
@@ -97,14 +126,18 @@ impl Actives {
     #[cold]
     fn exit_slowly(&mut self, id: ActiveId, now: Instant) {
         // Inline calls nest only across dispatchers, but an unsynchronized one may nest.
-        let ended = match self.others.iter().rposition(|active| active.thread == id.0) {
-            Some(at) => Some(self.others.remove(at)),
+        let ended = match self.others.take_newest(id.0) {
+            Some(ended) => Some(ended),
             None => self.first.take_if(|first| first.thread == id.0),
         };
         let Some(Active { what, since, .. }) = ended else { return };
         let ran_for = now.duration_since(since);
-        if ran_for > self.longest.map_or(Duration::ZERO, |longest| longest.ran_for) {
-            self.longest = Some(Longest { what, ran_for });
+        if ran_for > self.longest.as_ref().map_or(Duration::ZERO, |longest| longest.ran_for) {
+            let longest = Longest { what, ran_for };
+            match &mut self.longest {
+                Some(place) => **place = longest,
+                none => *none = Some(Box::new(longest)),
+            }
         }
     }
 
@@ -115,14 +148,14 @@ impl Actives {
     }
 
     /// Notes what the newest of a thread waits for; what it waited for before comes back.
-    pub(super) fn note_wait(&mut self, thread: ThreadId, waits_for: Option<WaitsFor>) -> Option<WaitsFor> {
-        let newest = self.others.iter_mut().rfind(|active| active.thread == thread).or(self.first.as_mut());
+    pub(super) fn note_wait(&mut self, thread: ThreadId, waits_for: Option<Box<WaitsFor>>) -> Option<Box<WaitsFor>> {
+        let newest = self.others.newest_mut(thread).or(self.first.as_mut());
         let newest = newest.filter(|active| active.thread == thread)?;
         std::mem::replace(&mut newest.waits_for, waits_for)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Active> + '_ {
-        self.first.iter().chain(&self.others)
+        self.first.iter().chain(self.others.iter())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -131,7 +164,7 @@ impl Actives {
 
     /// The longest of those that have returned.
     pub(crate) fn longest(&self) -> Option<Longest> {
-        self.longest
+        self.longest.as_deref().copied()
     }
 }
 
@@ -148,7 +181,7 @@ mod tests {
         let mut actives = Actives::default();
         let outer = enter(&mut actives, Flavour::REGULAR, 1);
         let inner = enter(&mut actives, Flavour::ALWAYS_ON, 2);
-        assert!(actives.note_wait(inner.0, Some(WaitsFor { what: "a reply", whom: None })).is_none());
+        assert!(actives.note_wait(inner.0, Some(Box::new(WaitsFor { what: "a reply", whom: None }))).is_none());
         let waits: Vec<_> = actives.iter().map(|active| active.waits_for.as_ref().map(|it| it.what)).collect();
         assert_eq!(waits, [None, Some("a reply")]);
         assert_eq!(actives.flavour_of(inner), Flavour::ALWAYS_ON);

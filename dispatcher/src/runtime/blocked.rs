@@ -164,7 +164,8 @@ struct Noted<'a>(&'a Arc<DispatcherInner>);
 
 impl<'a> Noted<'a> {
     fn new(dispatcher: &'a Arc<DispatcherInner>, waits_for: WaitsFor) -> Self {
-        let _ = dispatcher.lock().active.note_wait(thread::current_id(), Some(waits_for));
+        let waits_for = Some(Box::new(waits_for));
+        let _ = dispatcher.lock().active.note_wait(thread::current_id(), waits_for);
         Noted(dispatcher)
     }
 }

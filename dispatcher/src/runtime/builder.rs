@@ -17,6 +17,7 @@ use crate::sync::probe::{self, Scarce};
 #[must_use = "a builder does nothing until it builds"]
 pub struct DispatcherBuilder {
     options: Options,
+    scheduler_role: String,
     observer: Option<ShutdownObserver>,
 }
 
@@ -29,8 +30,8 @@ impl DispatcherBuilder {
                 synchronized: true,
                 allow_sync_calls: false,
                 no_thread_migration: false,
-                scheduler_role: Box::default(),
             },
+            scheduler_role: String::new(),
             observer: None,
         }
     }
@@ -91,7 +92,7 @@ impl DispatcherBuilder {
 
     /// The scheduler role: dispatchers of one role share a pool, different roles never do. `""` is the default role.
     pub fn scheduler_role(mut self, role: impl Into<String>) -> Self {
-        self.options.scheduler_role = role.into().into_boxed_str();
+        self.scheduler_role = role.into();
         self
     }
 
@@ -123,11 +124,11 @@ impl DispatcherBuilder {
     }
 
     pub(crate) fn build_for(self, owner: &Arc<DriverInner>) -> Result<Dispatcher, CreateError> {
-        let DispatcherBuilder { options, observer } = self;
+        let DispatcherBuilder { options, scheduler_role, observer } = self;
         let runtime = owner.runtime();
         let allow_sync_calls = options.allow_sync_calls;
-        if !owner.may_use_role(&options.scheduler_role) {
-            return Err(CreateError::new(CreateErrorKind::RoleNotAllowed(options.scheduler_role.into())));
+        if !owner.may_use_role(&scheduler_role) {
+            return Err(CreateError::new(CreateErrorKind::RoleNotAllowed(scheduler_role)));
         }
         if !options.synchronized && allow_sync_calls {
             return Err(CreateError::new(CreateErrorKind::UnsynchronizedSyncCalls));
@@ -135,8 +136,8 @@ impl DispatcherBuilder {
         if options.no_thread_migration && (!options.synchronized || allow_sync_calls) {
             return Err(CreateError::new(CreateErrorKind::PinnedWithOthers));
         }
-        if allow_sync_calls && runtime.role_pools(|pools| pools.refuses_sync_calls(&options.scheduler_role)) {
-            return Err(CreateError::new(CreateErrorKind::RoleWithoutSyncCalls(options.scheduler_role.into())));
+        if allow_sync_calls && runtime.role_pools(|pools| pools.refuses_sync_calls(&scheduler_role)) {
+            return Err(CreateError::new(CreateErrorKind::RoleWithoutSyncCalls(scheduler_role)));
         }
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
@@ -144,10 +145,10 @@ impl DispatcherBuilder {
         if probe::refuses(Scarce::Dispatcher) || allow_sync_calls && probe::refuses(Scarce::Thread) {
             return Err(CreateError::new(CreateErrorKind::System(std::io::ErrorKind::WouldBlock.into())));
         }
-        let pool = match runtime.join_pool(&options.scheduler_role, allow_sync_calls) {
+        let pool = match runtime.join_pool(&scheduler_role, allow_sync_calls) {
             Ok(Some(pool)) => pool,
             Ok(None) => return Err(CreateError::new(CreateErrorKind::ShuttingDown)),
-            Err(refused) => return Err(CreateError::of_role(refused, options.scheduler_role.into())),
+            Err(refused) => return Err(CreateError::of_role(refused, scheduler_role)),
         };
         let pinned_to = options.no_thread_migration.then(|| pool.pin());
         let made = owner.add_dispatcher(|| {

@@ -13,16 +13,14 @@ use std::panic::Location;
 
 use super::active::{ActiveId, ActiveWhat, Actives};
 use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
-use super::counters::Counters;
+use super::counters::{Counters, Counts};
 use super::dispatcher::DispatcherInner;
 use super::ids::DispatcherId;
 use super::inline::Reason;
-use super::irq::Irqs;
 use super::live_futures::LiveFutures;
+use super::seldom::Seldom;
 use super::state::{DispatcherState, Inside};
-use super::stop_token::StopState;
 use super::suspend::Parking;
-use crate::sync::Arc;
 use crate::time::Instant;
 
 /// How callbacks came to run.
@@ -33,8 +31,6 @@ pub(crate) struct InlineCounts {
     pub(crate) deferred: Deferred,
     /// Posted tasks, which never run inline.
     pub(crate) posted: u64,
-    /// Reads that were registered when there was something to read already: no decision is made of them either.
-    pub(crate) late_reads: u64,
 }
 
 /// A number for each [`Reason`], in its order. Made with the first that is counted: most dispatchers count none.
@@ -65,17 +61,13 @@ pub(crate) struct Core {
     pub(crate) inside: Inside,
     pub(crate) queue: CallbackQueue,
     pub(crate) futures: LiveFutures,
-    pub(super) irqs: Irqs,
+    pub(crate) seldom: Seldom,
     pub(super) parking: Parking,
-    /// All but `pending`, which is enumerated.
-    pub(crate) counts: Counters,
+    pub(crate) counts: Counts,
     pub(crate) inline_counts: InlineCounts,
     pub(crate) active: Actives,
-    pub(crate) observer: Option<ShutdownObserver>,
     /// Whether posts may be in the inbox (`inbox.rs`).
     pub(super) inbox_is_open: bool,
-    /// The state behind stop tokens, if anybody has asked for one.
-    pub(super) stop: Option<Arc<StopState>>,
     /// How many threads sleep until it is idle.
     pub(super) idle_waiters: u32,
     /// Whether the driver has taken the final numbers over; refusals are counted there from then on.
@@ -90,14 +82,12 @@ impl Core {
             inside: Inside::default(),
             queue: CallbackQueue::new(),
             futures: LiveFutures::new(),
-            irqs: Irqs::default(),
+            seldom: Seldom::new(observer),
             parking: Parking::default(),
-            counts: Counters::default(),
+            counts: Counts::default(),
             inline_counts: InlineCounts::default(),
             active: Actives::default(),
-            observer,
             inbox_is_open: false,
-            stop: None,
             idle_waiters: 0,
             is_retired: false,
         }
@@ -159,7 +149,7 @@ impl Core {
 
     /// All numbers, with `pending` enumerated.
     pub(crate) fn counters(&self) -> Counters {
-        Counters { pending: self.queue.enumerate_pending() + self.futures.len() as u64, ..self.counts }
+        self.counts.with_pending(self.queue.enumerate_pending() + self.futures.len() as u64)
     }
 
     /// Whether nobody is inside or on the way here, so that its pool may be asleep.
@@ -195,8 +185,22 @@ impl Core {
     pub(super) fn count_ready(&mut self, kind: Kind) {
         match kind {
             Kind::Task => self.inline_counts.posted += 1,
-            Kind::Read => self.inline_counts.late_reads += 1,
+            // No decision is made of them either.
+            Kind::Read => self.seldom.count_late_read(),
             _ => {}
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle)), target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    /// Goal: very many dispatchers that do nothing take little memory. What few of them need stands in boxes.
+    #[test]
+    fn a_dispatcher_that_does_nothing_is_small() {
+        assert_eq!(std::mem::size_of::<CallbackQueue>(), 56, "where callbacks wait");
+        assert_eq!(std::mem::size_of::<Actives>(), 72, "what runs");
+        assert!(std::mem::size_of::<DispatcherInner>() <= 312, "all of it: {}", std::mem::size_of::<DispatcherInner>());
     }
 }

@@ -30,6 +30,24 @@ pub struct Counters {
     pub refused: u64,
 }
 
+/// What a dispatcher counts along: all of its [`Counters`] but `pending`, which is enumerated.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) accepted: u64,
+    pub(crate) ran: u64,
+    pub(crate) canceled: u64,
+    pub(crate) taken_back: u64,
+    pub(crate) refused: u64,
+}
+
+impl Counts {
+    /// With so many that are pending.
+    pub(crate) fn with_pending(&self, pending: u64) -> Counters {
+        let Counts { accepted, ran, canceled, taken_back, refused } = *self;
+        Counters { accepted, ran, canceled, taken_back, pending, refused }
+    }
+}
+
 impl Counters {
     /// Whether every accepted callback is accounted for.
     pub fn add_up(&self) -> bool {

@@ -8,6 +8,7 @@
 //!
 //! Those of [`Core`] stand in `core.rs`.
 
+use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::OnceLock;
 
@@ -25,7 +26,7 @@ use crate::event_loop::Told;
 use crate::pool::{Pool, Runnable as _, Task, ThreadIndex};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::probe::{self, Choice, Note};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::time::Instant;
 
 /// What a dispatcher is made with.
@@ -35,7 +36,6 @@ pub(crate) struct Options {
     pub(crate) synchronized: bool,
     pub(crate) allow_sync_calls: bool,
     pub(crate) no_thread_migration: bool,
-    pub(crate) scheduler_role: Box<str>,
 }
 
 /// A dispatcher.
@@ -44,15 +44,13 @@ pub(crate) struct DispatcherInner {
     options: Options,
     owner: Arc<DriverInner>,
     pool: Arc<Pool>,
-    /// The base thread that everything of it runs on, if it is pinned.
-    pinned_to: Option<u32>,
+    /// One more than the number of the base thread that everything of it runs on, if it is pinned.
+    pinned_to: Option<NonZeroU32>,
     /// Whether callbacks may block: as it was made, until it is sealed. Written under the lock of `core`.
     allows_sync_calls: AtomicBool,
     core: Mutex<Core>,
     /// Made when it is opened for the first time.
     inbox: OnceLock<Box<Inbox>>,
-    /// Signalled under the lock, only if somebody waits (`idle.rs`).
-    became_idle: Condvar,
 }
 
 /// An inline call that is still to be made: this thread is inside of the dispatcher, and the callback has left the table.
@@ -104,9 +102,11 @@ impl DispatcherInner {
             core: Mutex::new(Core::new(observer)),
             inbox: OnceLock::new(),
             pool,
-            pinned_to: pinned_to.map(|host| u32::try_from(host).expect("a pool has fewer threads")),
+            pinned_to: pinned_to.map(|host| {
+                let one_more = u32::try_from(host + 1).ok().and_then(NonZeroU32::new);
+                one_more.expect("a pool has fewer threads")
+            }),
             allows_sync_calls: AtomicBool::new(allows_sync_calls),
-            became_idle: Condvar::new(),
         })
     }
 
@@ -140,7 +140,7 @@ impl DispatcherInner {
 
     /// The base thread of its pool that everything of it runs on, if it is pinned.
     pub(crate) fn pinned_to(&self) -> Option<ThreadIndex> {
-        self.pinned_to.map(|host| host as ThreadIndex)
+        self.pinned_to.map(|one_more| one_more.get() as ThreadIndex - 1)
     }
 
     /// Locks, with everything that was posted before taken in.
@@ -181,11 +181,6 @@ impl DispatcherInner {
         self.inbox.get_or_init(Box::default)
     }
 
-    /// What those sleep on that wait until it is idle.
-    pub(super) fn became_idle(&self) -> &Condvar {
-        &self.became_idle
-    }
-
     /// The time by the coarse clock.
     #[inline]
     pub(super) fn coarse_now(&self) -> Instant {
@@ -201,7 +196,7 @@ impl DispatcherInner {
         // Made under the lock, so that a shutdown that begins at this moment either finds it or is seen by it.
         let mut core = self.lock();
         let is_stopping = !core.state.accepts();
-        Arc::clone(core.stop.get_or_insert_with(|| Arc::new(StopState::new(is_stopping))))
+        core.seldom.stop_or_new(is_stopping)
     }
 
     /// The numbers of this moment.

@@ -121,7 +121,7 @@ impl DispatcherHandle {
 
     /// The role whose pool it runs on.
     pub fn scheduler_role(&self) -> &str {
-        &self.0.options().scheduler_role
+        self.0.pool().role()
     }
 
     /// Where it stands in its life.

@@ -90,8 +90,11 @@ impl Core {
 impl DispatcherInner {
     /// Tells those that wait, if there are any and it is idle. Called wherever it may have become idle.
     pub(super) fn tell_if_idle(&self, core: &Core) {
-        if core.idle_waiters > 0 && core.is_idle() {
-            self.became_idle().notify_all();
+        if core.idle_waiters > 0
+            && core.is_idle()
+            && let Some(became_idle) = core.seldom.became_idle()
+        {
+            became_idle.notify_all();
         }
     }
 
@@ -99,9 +102,10 @@ impl DispatcherInner {
     fn wait_until_idle(&self, deadline: Instant) -> bool {
         let mut core = self.lock();
         core.idle_waiters += 1;
+        let became_idle = core.seldom.became_idle_or_new();
         let mut in_time = true;
         while in_time && !core.is_idle() {
-            in_time = self.became_idle().wait_until(&mut core, deadline) != Wakeup::TimedOut;
+            in_time = became_idle.wait_until(&mut core, deadline) != Wakeup::TimedOut;
         }
         core.idle_waiters -= 1;
         core.is_idle()

@@ -186,11 +186,19 @@ impl Irqs {
 }
 
 impl Core {
+    fn bound_irq(&mut self, id: OpId) -> Option<&mut Bound> {
+        self.seldom.irqs_mut()?.get_mut(&id)
+    }
+
+    fn unbind_irq(&mut self, id: OpId) -> Option<Bound> {
+        self.seldom.irqs_mut()?.remove(&id)
+    }
+
     /// An irq was triggered: queues its delivery.
     pub(super) fn trigger_irq(&mut self, dispatcher: &DispatcherInner, id: OpId, outcome: Outcome) {
         let flavour = self.flavour(id);
         let stage = self.stage_of_event(dispatcher.owner(), flavour, outcome);
-        let Some(bound) = self.irqs.get_mut(&id) else { return };
+        let Some(bound) = self.seldom.irqs_mut().and_then(|irqs| irqs.get_mut(&id)) else { return };
         let Some(details) = self.queue.details_mut(id) else { return };
         let details =
             super::callback_queue::Details { source: EventSource::None, location: bound.location, ..*details };
@@ -202,7 +210,7 @@ impl Core {
 
     /// Whether a trigger of this irq would be delivered.
     pub(super) fn irq_listens(&self, id: OpId) -> bool {
-        self.irqs.get(&id).is_some_and(|bound| bound.state.listens())
+        self.seldom.irqs().and_then(|irqs| irqs.get(&id)).is_some_and(|bound| bound.state.listens())
     }
 
     /// Ends a delivery that is queued; it comes back, to be dropped without the lock.
@@ -215,7 +223,7 @@ impl Core {
     /// Closes an irq whose dispatcher shuts down; its operation is left. A delivery that was queued comes back, to be
     /// dropped without the lock.
     pub(super) fn close_irq(&mut self, owner: DispatcherId, id: OpId) -> (Option<EventSource>, Option<Entry>) {
-        let Some(bound) = self.irqs.get_mut(&id) else { return (None, None) };
+        let Some(bound) = self.bound_irq(id) else { return (None, None) };
         let Leftover { wait, trigger, is_running: _ } = bound.state.close();
         let trigger = trigger.and_then(|trigger| self.remove_trigger(owner, trigger));
         (wait.map(EventSource::Wait), trigger)
@@ -246,7 +254,7 @@ impl DispatcherInner {
                 // A shutdown began meanwhile and tells the handler, so it was bound after all.
                 return Ok(handle);
             }
-            let bound = self.lock().irqs.remove(&id);
+            let bound = self.lock().unbind_irq(id);
             drop((erased, bound));
             return Err((Some(refused), take_handler()));
         }
@@ -263,7 +271,7 @@ impl DispatcherInner {
             details,
             Stage::Bound,
         );
-        core.irqs.insert(id, bound);
+        core.seldom.irqs_or_new().insert(id, bound);
         core.note_accepted(self.id(), id);
         Some(id)
     }
@@ -272,7 +280,7 @@ impl DispatcherInner {
     fn arm_irq(self: &Arc<Self>, id: OpId, arming: Arming, irq: &dyn AnyIrq) -> Result<(), LineRefused> {
         let target: Arc<dyn EventTarget> = Arc::clone(self) as Arc<dyn EventTarget>;
         let wait = irq.line().arm(self.pool().reactor(), target, id.as_key())?;
-        let noted = match self.lock().irqs.get_mut(&id) {
+        let noted = match self.lock().bound_irq(id) {
             Some(bound) => bound.state.armed(arming, wait),
             None => Err(wait),
         };
@@ -289,7 +297,7 @@ impl DispatcherInner {
         if core.queue.stage(id) != Some(Stage::Bound) {
             return;
         }
-        let bound = core.irqs.remove(&id);
+        let bound = core.unbind_irq(id);
         core.make_ready(self, id, Outcome::Failed(Status::from(refused)));
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
@@ -303,7 +311,7 @@ impl DispatcherInner {
     fn deliver_irq(self: &Arc<Self>, id: OpId, readiness: Readiness) {
         let irq = {
             let mut core = self.lock();
-            let Some(bound) = core.irqs.get_mut(&id) else { return };
+            let Some(bound) = core.bound_irq(id) else { return };
             if !bound.state.run() {
                 return;
             }
@@ -316,7 +324,7 @@ impl DispatcherInner {
         };
         let arming = {
             let mut core = self.lock();
-            core.irqs.get_mut(&id).and_then(|bound| bound.state.returned(acknowledged))
+            core.bound_irq(id).and_then(|bound| bound.state.returned(acknowledged))
         };
         if let Some(arming) = arming {
             self.rearm_irq(id, arming, &*irq);
@@ -348,7 +356,7 @@ impl IrqHandle {
         if core.queue.stage(self.id) != Some(Stage::Bound) {
             return Err(Status::NotFound);
         }
-        let Some(bound) = core.irqs.get_mut(&self.id) else { return Err(Status::NotFound) };
+        let Some(bound) = core.bound_irq(self.id) else { return Err(Status::NotFound) };
         let irq = Arc::clone(&bound.irq);
         let ack = bound.state.acknowledge();
         drop(core);
@@ -381,7 +389,7 @@ impl IrqHandle {
         let (entry, _) = core.queue.remove(self.id).ok_or(CancelError)?;
         core.counts.taken_back += 1;
         probe::note(|| Note::TakenBack { ticket: self.id.ticket(dispatcher.id()) });
-        let bound = core.irqs.remove(&self.id);
+        let bound = core.unbind_irq(self.id);
         let (leftover, irq) = match bound {
             Some(mut bound) => (bound.state.close(), Some(bound.irq)),
             // It could not be armed, and was about to be told so.

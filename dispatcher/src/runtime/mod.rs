@@ -36,6 +36,7 @@ mod role_pools;
 mod roles;
 mod runtime_inner;
 mod seal;
+mod seldom;
 mod sequence_id;
 mod shown;
 mod shutdown;

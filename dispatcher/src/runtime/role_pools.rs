@@ -27,7 +27,6 @@ struct RoleSettings {
 
 /// A role's pool, and how many dispatchers it has.
 struct RolePool {
-    role: String,
     pool: Arc<Pool>,
     dispatchers: usize,
 }
@@ -70,7 +69,7 @@ impl RolePools {
     /// Starts the pool of the default role.
     pub(crate) fn start(template: PoolOptions) -> io::Result<Self> {
         let pool = Pool::start(template.clone())?;
-        let default = RolePool { role: String::new(), pool, dispatchers: 0 };
+        let default = RolePool { pool, dispatchers: 0 };
         // A runtime without threads asks the system for nothing.
         let usual_scheduling = if template.threads > 0 { Scheduling::current() } else { None };
         Ok(RolePools {
@@ -83,7 +82,7 @@ impl RolePools {
     }
 
     fn at(&self, role: &str) -> Option<usize> {
-        self.pools.iter().position(|pool| pool.role == role)
+        self.pools.iter().position(|pool| pool.pool.role() == role)
     }
 
     fn pool(&self, role: &str) -> Option<&Arc<Pool>> {
@@ -101,7 +100,7 @@ impl RolePools {
 
     /// The pools that take dispatchers, with their roles.
     pub(crate) fn by_role(&self) -> Vec<(String, Arc<Pool>)> {
-        self.pools.iter().map(|pool| (pool.role.clone(), Arc::clone(&pool.pool))).collect()
+        self.pools.iter().map(|pool| (pool.pool.role().to_owned(), Arc::clone(&pool.pool))).collect()
     }
 
     /// All pools that may have threads.
@@ -135,9 +134,10 @@ impl RolePools {
         }
         let name = format!("{}:{role}", self.template.name);
         let scheduling = self.scheduling(role).or(self.template.scheduling);
-        let options = PoolOptions { name, thread_limit, scheduling, ..self.template.clone() };
+        let role = role.to_owned();
+        let options = PoolOptions { name, role, thread_limit, scheduling, ..self.template.clone() };
         let pool = Pool::start(options).map_err(Refused::System)?;
-        self.pools.push(RolePool { role: role.to_owned(), pool, dispatchers: 0 });
+        self.pools.push(RolePool { pool, dispatchers: 0 });
         Ok(self.pools.len() - 1)
     }
 
@@ -225,7 +225,7 @@ impl RolePools {
         }
         self.template.scheduling = self.usual_scheduling;
         let Some(usual) = self.usual_scheduling else { return };
-        for pool in self.pools.iter().filter(|pool| pool.role != role) {
+        for pool in self.pools.iter().filter(|pool| pool.pool.role() != role) {
             pool.pool.scheduling().set(usual);
         }
     }

@@ -90,6 +90,7 @@ impl RuntimeInner {
     fn pool_options(settings: &Settings) -> PoolOptions {
         PoolOptions {
             name: settings.name.clone(),
+            role: String::new(),
             threads: settings.threads,
             thread_limit: settings.thread_limit,
             dynamic: settings.dynamic,

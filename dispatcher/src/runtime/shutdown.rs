@@ -38,7 +38,7 @@ impl DispatcherInner {
         probe::note(|| Note::ShutdownBegan { dispatcher: self.id().as_raw() });
         self.close_inbox(&mut core);
         let Leftovers { sources, triggers } = core.mark_canceled(self.id());
-        let stop = core.stop.clone();
+        let stop = core.seldom.stop();
         let schedule = core.wants_schedule(self.options().synchronized);
         drop(core);
         if let Some(stop) = stop {
@@ -84,8 +84,8 @@ impl DispatcherInner {
             return Err(if again { Turn::Again(Arc::clone(self) as Task) } else { Turn::Done });
         }
         core.state.pending_is_over();
-        let irqs = std::mem::take(&mut core.irqs);
-        let observer = core.observer.take();
+        let irqs = core.seldom.irqs_mut().map(std::mem::take);
+        let observer = core.seldom.take_observer();
         let active = core.active.enter(ActiveWhat::ShutdownObserver, Flavour::ALWAYS_ON, self.coarse_now());
         drop(core);
         // What triggered them may be the caller's, and nobody else's.

@@ -1,6 +1,6 @@
 //! The callbacks that a dispatcher has accepted and not yet ended, in one table.
 //!
-//! Each accepted callback is one *operation*: an entry of the table from the moment it is accepted until its one end.
+//! Each accepted callback is one *operation*: an entry of the [`Table`] from the moment it is accepted until its one end.
 //! An operation ends by leaving the table, which happens under the dispatcher's lock; whoever takes it out owns the
 //! callback and is the only one who may call it or hand it back. That is how *exactly once* is kept.
 //!
@@ -12,13 +12,13 @@
 //! knows behind how many of the row it stands.
 //!
 //! # Invariants
-//! - Every occupied slot is linked in the list of its stage, and `filled` is the number of occupied slots.
+//! Those of the table stand in `table.rs`. Besides:
 //! - Along the ready list `behind` never falls, and it is at most the number of those that have entered the row.
-//! - The generation of a slot changes whenever an entry leaves it, so an [`OpId`] names at most one operation ever.
 
 mod callback;
 mod kind;
 mod row;
+mod table;
 
 #[cfg(test)]
 pub(crate) use callback::WithOutcome;
@@ -27,6 +27,7 @@ pub use kind::Kind;
 pub(crate) use kind::Stage;
 use row::Row;
 pub(crate) use row::{KEPT, Posted};
+use table::{Slot, Table};
 
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -73,8 +74,6 @@ impl OpId {
         OpId(key)
     }
 }
-
-const STAGES: usize = Stage::ALL.len();
 
 /// What has to be taken back outside of the table when an operation ends early.
 #[derive(Debug, Clone, Copy)]
@@ -140,67 +139,21 @@ pub(crate) struct Pending {
     pub(crate) accepted_at: Instant,
 }
 
-#[derive(Debug)]
-struct Slot {
-    generation: u64,
-    /// Of one that is ready: how many of the row come before it, counted from the first that ever was.
-    behind: u64,
-    /// What tests are told of it as: its own id, or what it had in the row.
-    noted_as: OpId,
-    stage: Stage,
-    previous: u32,
-    next: u32,
-    entry: Option<Entry>,
-    details: Details,
-}
-
-const NONE: u32 = u32::MAX;
-
-/// How many slots stay when the table has run empty.
-const KEPT_SLOTS: usize = 1024;
-
-#[derive(Debug, Clone, Copy)]
-struct List {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl List {
-    const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
-}
-
 /// All operations of a dispatcher.
 #[derive(Debug)]
 pub(crate) struct CallbackQueue {
-    slots: Vec<Slot>,
-    free: u32,
-    filled: usize,
-    /// The generation of a slot that is made anew: above all that were ever used.
-    first_generation: u64,
-    lists: [List; STAGES],
+    /// Made with the first operation that does not stand in the row: of many dispatchers most never have one.
+    table: Option<Box<Table>>,
     row: Row,
-    /// What those of the row are told.
-    row_outcome: Outcome,
-    /// How often an operation of the table has become ready.
-    readied: u64,
-    /// The most that were ever ready at once.
-    longest: usize,
+    /// The most that were ever ready at once, as far as that can be told by this number.
+    longest: u32,
+    /// Whether those of the row are told `Canceled`.
+    row_is_canceled: bool,
 }
 
 impl CallbackQueue {
     pub(crate) const fn new() -> Self {
-        CallbackQueue {
-            slots: Vec::new(),
-            free: NONE,
-            filled: 0,
-            first_generation: 1,
-            lists: [List::EMPTY; STAGES],
-            row: Row::new(),
-            row_outcome: Outcome::Done(0),
-            readied: 0,
-            longest: 0,
-        }
+        CallbackQueue { table: None, row: Row::new(), longest: 0, row_is_canceled: false }
     }
 
     /// Puts an operation at the end of the list of `stage`.
@@ -208,41 +161,13 @@ impl CallbackQueue {
     /// Part of its caller, so that an operation is made where it is going to lie.
     #[inline(always)]
     pub(crate) fn insert(&mut self, entry: Entry, details: Details, stage: Stage) -> OpId {
-        if self.free == NONE {
-            self.add_slot(&details);
-        }
-        let index = self.free;
-        let slot = &mut self.slots[index as usize];
-        self.free = slot.next;
-        slot.entry = Some(entry);
-        slot.details = details;
-        let id = OpId::new(index, slot.generation);
-        slot.noted_as = id;
-        self.filled += 1;
-        self.link(index, stage);
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => Table::make(none),
+        };
+        let id = table.insert(entry, details, stage, self.row.entered());
+        self.note_length();
         id
-    }
-
-    /// Makes a slot that is free.
-    #[cold]
-    fn add_slot(&mut self, details: &Details) {
-        assert!(self.slots.len() < 1 << INDEX_BITS, "a dispatcher holds fewer than 2^28 pending callbacks");
-        let index = self.slots.len() as u32;
-        if self.slots.is_empty() {
-            // Of many dispatchers most never hold more than a wait.
-            self.slots.reserve_exact(1);
-        }
-        self.slots.push(Slot {
-            generation: self.first_generation,
-            behind: 0,
-            noted_as: OpId::new(index, self.first_generation),
-            stage: Stage::Ready,
-            previous: NONE,
-            next: self.free,
-            entry: None,
-            details: *details,
-        });
-        self.free = index;
     }
 
     /// Puts something that is ready at the end of the row. The answer is only to be told of.
@@ -256,7 +181,7 @@ impl CallbackQueue {
 
     /// What entered the row last, and what it is told.
     pub(crate) fn newest_of_row(&self) -> Option<(&Posted, Outcome)> {
-        self.row.newest().map(|posted| (posted, self.row_outcome))
+        self.row.newest().map(|posted| (posted, self.row_outcome()))
     }
 
     /// Puts all of these at the end of the row.
@@ -268,19 +193,19 @@ impl CallbackQueue {
     /// Puts something that was posted into the table instead of the row.
     pub(crate) fn insert_posted(&mut self, posted: Posted, stage: Stage) -> OpId {
         let Posted { callback, location, poster, accepted_at, flavour, kind } = posted;
-        let entry = Entry { callback, kind, flavour, outcome: self.row_outcome };
+        let entry = Entry { callback, kind, flavour, outcome: self.row_outcome() };
         let (deadline, source) = (Instant::INFINITE, EventSource::None);
         self.insert(entry, Details { deadline, source, poster, location, accepted_at }, stage)
     }
 
     /// What tests are told of an operation as.
     pub(crate) fn noted_as(&self, id: OpId) -> OpId {
-        self.occupied(id).map_or(id, |index| self.slots[index as usize].noted_as)
+        self.slot(id).map_or(id, |slot| slot.noted_as)
     }
 
     /// All that stands in the row, and what enters it from now on, is told `Canceled`.
     pub(crate) fn cancel_row(&mut self) {
-        self.row_outcome = Outcome::Canceled;
+        self.row_is_canceled = true;
     }
 
     /// Moves what stands in the row into the table, in the order that it has among what is ready there, so that each can be
@@ -289,57 +214,65 @@ impl CallbackQueue {
         if self.row.is_empty() {
             return;
         }
-        let (readied, longest) = (self.readied, self.longest);
-        let ready: Vec<_> = self.indexes(Stage::Ready).collect();
-        let mut ready = ready.into_iter().peekable();
-        self.lists[Stage::Ready as usize] = List::EMPTY;
+        let longest = self.longest;
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => Table::make(none),
+        };
+        let readied = table.readied();
+        let mut ready = table.take_list(Stage::Ready).into_iter();
+        let mut next = ready.next();
         loop {
-            while let Some(index) = ready.next_if(|&index| self.slots[index as usize].behind <= self.row.left()) {
-                self.link(index, Stage::Ready);
+            let (left, entered) = (self.row.left(), self.row.entered());
+            while let (Some(index), Some(table)) = (next, &mut self.table)
+                && table.slot_at(index).behind <= left
+            {
+                table.link(index, Stage::Ready, entered);
+                next = ready.next();
             }
-            let noted_as = OpId::of_row(self.row.left());
             let Some(posted) = self.row.pop() else { break };
             let id = self.insert_posted(posted, Stage::Ready);
-            self.slots[id.index()].noted_as = noted_as;
+            if let Some(slot) = self.slot_mut(id) {
+                slot.noted_as = OpId::of_row(left);
+            }
         }
         // None of them became ready by this.
-        (self.readied, self.longest) = (readied, longest);
+        self.longest = longest;
+        if let Some(table) = &mut self.table {
+            table.set_readied(readied);
+        }
     }
 
     /// The stage of an operation, `None` when it has ended.
     pub(crate) fn stage(&self, id: OpId) -> Option<Stage> {
-        self.occupied(id).map(|index| self.slots[index as usize].stage)
+        self.slot(id).map(|slot| slot.stage)
     }
 
     /// The entry of an operation that has not ended.
     pub(crate) fn entry_mut(&mut self, id: OpId) -> Option<&mut Entry> {
-        let index = self.occupied(id)?;
-        self.slots[index as usize].entry.as_mut()
+        self.slot_mut(id)?.entry.as_mut()
     }
 
     /// An operation that has not ended, to be looked at.
     pub(crate) fn look(&self, id: OpId) -> Option<(&Entry, &Details)> {
-        let slot = &self.slots[self.occupied(id)? as usize];
+        let slot = self.slot(id)?;
         slot.entry.as_ref().map(|entry| (entry, &slot.details))
     }
 
     /// The type and the line of an operation that has not ended.
     pub(crate) fn origin(&self, id: OpId) -> Option<(TypeNameOf, &'static Location<'static>)> {
-        let slot = &self.slots[self.occupied(id)? as usize];
-        slot.entry.as_ref().map(|entry| (entry.callback.type_name_of(), slot.details.location))
+        self.look(id).map(|(entry, details)| (entry.callback.type_name_of(), details.location))
     }
 
     /// The details of an operation that has not ended.
     pub(crate) fn details_mut(&mut self, id: OpId) -> Option<&mut Details> {
-        let index = self.occupied(id)?;
-        Some(&mut self.slots[index as usize].details)
+        self.slot_mut(id).map(|slot| &mut slot.details)
     }
 
     /// Notes the outcome of an operation that has not ended. What it waited for is over, so the source of its event
     /// comes back, to be disarmed if that has not happened.
     pub(crate) fn decide(&mut self, id: OpId, outcome: Outcome) -> EventSource {
-        let Some(index) = self.occupied(id) else { return EventSource::None };
-        let slot = &mut self.slots[index as usize];
+        let Some(slot) = self.slot_mut(id) else { return EventSource::None };
         if let Some(entry) = &mut slot.entry {
             entry.outcome = outcome;
         }
@@ -348,76 +281,55 @@ impl CallbackQueue {
 
     /// Moves an operation to the end of the list of `stage`; false when it has ended.
     pub(crate) fn move_to(&mut self, id: OpId, stage: Stage) -> bool {
-        let Some(index) = self.occupied(id) else { return false };
-        self.unlink(index);
-        self.link(index, stage);
+        let behind = self.row.entered();
+        if !self.table.as_mut().is_some_and(|table| table.move_to(id, stage, behind)) {
+            return false;
+        }
+        self.note_length();
         true
     }
 
     /// Moves all operations of one stage to the front of the list of another, in their order.
     pub(crate) fn move_all_to_front(&mut self, from: Stage, to: Stage) {
-        let moved = std::mem::replace(&mut self.lists[from as usize], List::EMPTY);
-        if moved.head == NONE {
-            return;
-        }
-        let mut index = moved.head;
-        while index != NONE {
-            let slot = &mut self.slots[index as usize];
-            slot.stage = to;
-            slot.behind = 0;
-            index = slot.next;
-        }
-        self.lists[to as usize].len += moved.len;
-        if to == Stage::Ready {
-            self.readied += u64::from(moved.len);
+        if let Some(table) = &mut self.table {
+            table.move_all_to_front(from, to);
             self.note_length();
-        }
-        let old_head = std::mem::replace(&mut self.lists[to as usize].head, moved.head);
-        self.slots[moved.tail as usize].next = old_head;
-        match old_head {
-            NONE => self.lists[to as usize].tail = moved.tail,
-            old_head => self.slots[old_head as usize].previous = moved.tail,
         }
     }
 
     /// Takes an operation out, which ends it; `None` when it has ended already.
     #[inline]
     pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, Details)> {
-        let index = self.occupied(id)?;
-        let details = self.slots[index as usize].details;
-        self.take(index).map(|entry| (entry, details))
+        let details = self.slot(id)?.details;
+        self.take_to_call(id).map(|entry| (entry, details))
     }
 
     /// Takes out an operation that is about to be called. Not all of it moves, so it is asked for its details before.
     #[inline(always)]
     pub(crate) fn take_to_call(&mut self, id: OpId) -> Option<Entry> {
-        let index = self.occupied(id)?;
-        self.take(index)
+        self.table.as_mut()?.take(id)
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
     pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
         if let Some((id, Posted { callback, location, flavour, kind, .. })) = self.pop_posted() {
-            return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome }, location));
+            return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome() }, location));
         }
-        match self.lists[Stage::Ready as usize].head {
-            NONE => None,
-            index => self.take_noted(index),
-        }
+        let first = self.ids(Stage::Ready).next()?;
+        self.take_noted(first)
     }
 
-    fn take_noted(&mut self, index: u32) -> Option<(OpId, Entry, &'static Location<'static>)> {
-        let slot = &self.slots[index as usize];
-        let (id, location) = (slot.noted_as, slot.details.location);
-        self.take(index).map(|entry| (id, entry, location))
+    fn take_noted(&mut self, id: OpId) -> Option<(OpId, Entry, &'static Location<'static>)> {
+        let slot = self.slot(id)?;
+        let (noted_as, location) = (slot.noted_as, slot.details.location);
+        self.take_to_call(id).map(|entry| (noted_as, entry, location))
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), if that one stands in the row. It is told
     /// [`row_outcome`](CallbackQueue::row_outcome).
     #[inline(always)]
     pub(crate) fn pop_posted(&mut self) -> Option<(OpId, Posted)> {
-        let head = self.lists[Stage::Ready as usize].head;
-        if head != NONE && self.slots[head as usize].behind <= self.row.left() {
+        if self.table.as_ref().is_some_and(|table| table.is_next(self.row.left())) {
             return None;
         }
         let id = OpId::of_row(self.row.left());
@@ -425,8 +337,9 @@ impl CallbackQueue {
     }
 
     /// What those of the row are told.
+    #[inline]
     pub(crate) fn row_outcome(&self) -> Outcome {
-        self.row_outcome
+        if self.row_is_canceled { Outcome::Canceled } else { Outcome::Done(0) }
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that `nth` others have been ready for longer than.
@@ -435,23 +348,23 @@ impl CallbackQueue {
             return self.pop_ready();
         }
         self.empty_row();
-        let index = self.indexes(Stage::Ready).nth(nth)?;
-        self.take_noted(index)
+        let id = self.ids(Stage::Ready).nth(nth)?;
+        self.take_noted(id)
     }
 
     /// Whether nothing is ready.
     pub(crate) fn is_ready_empty(&self) -> bool {
-        self.row.is_empty() && self.lists[Stage::Ready as usize].head == NONE
+        self.row.is_empty() && self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready))
     }
 
     /// The operations of a stage that are in the table, first to last.
     pub(crate) fn ids(&self, stage: Stage) -> impl Iterator<Item = OpId> + '_ {
-        self.indexes(stage).map(|index| OpId::new(index, self.slots[index as usize].generation))
+        self.table.iter().flat_map(move |table| table.ids(stage))
     }
 
     /// What is pending in a stage, first to last.
     pub(crate) fn pending(&self, stage: Stage) -> impl Iterator<Item = Pending> + '_ {
-        let mut table = self.indexes(stage).map(|index| &self.slots[index as usize]).peekable();
+        let mut table = self.table.iter().flat_map(move |table| table.slots(stage)).peekable();
         let mut row = self.row.iter().take(if stage == Stage::Ready { usize::MAX } else { 0 });
         let mut left = self.row.left();
         std::iter::from_fn(move || {
@@ -479,22 +392,22 @@ impl CallbackQueue {
     /// How many operations stand in a stage.
     pub(crate) fn len_of(&self, stage: Stage) -> usize {
         let row = if stage == Stage::Ready { self.row.len() } else { 0 };
-        self.lists[stage as usize].len as usize + row
+        self.table.as_ref().map_or(0, |table| table.len_of(stage)) + row
     }
 
     /// The most operations that were ever ready at once.
     pub(crate) fn longest(&self) -> usize {
-        self.longest
+        self.longest as usize
     }
 
     /// How often an operation has become ready: a number that stands still only while nothing does.
     pub(crate) fn readied(&self) -> u64 {
-        self.readied + self.row.entered()
+        self.table.as_ref().map_or(0, |table| table.readied()) + self.row.entered()
     }
 
     /// How many operations of all kinds there are.
     pub(crate) fn len(&self) -> usize {
-        self.filled + self.row.len()
+        self.table.as_ref().map_or(0, |table| table.len()) + self.row.len()
     }
 
     /// Gives memory back that a burst of posts has left.
@@ -505,90 +418,17 @@ impl CallbackQueue {
 
     #[inline]
     fn note_length(&mut self) {
-        self.longest = self.longest.max(self.len_of(Stage::Ready));
-    }
-
-    fn indexes(&self, stage: Stage) -> impl Iterator<Item = u32> + '_ {
-        let first = self.lists[stage as usize].head;
-        std::iter::successors((first != NONE).then_some(first), |&index| {
-            let next = self.slots[index as usize].next;
-            (next != NONE).then_some(next)
-        })
+        self.longest = self.longest.max(u32::try_from(self.len_of(Stage::Ready)).unwrap_or(u32::MAX));
     }
 
     #[inline]
-    fn occupied(&self, id: OpId) -> Option<u32> {
-        let slot = self.slots.get(id.index())?;
-        (slot.generation == id.generation() && slot.entry.is_some()).then_some(id.index() as u32)
+    fn slot(&self, id: OpId) -> Option<&Slot> {
+        self.table.as_ref()?.slot(id)
     }
 
-    #[inline(always)]
-    fn take(&mut self, index: u32) -> Option<Entry> {
-        self.unlink(index);
-        let free = self.free;
-        let slot = &mut self.slots[index as usize];
-        let entry = slot.entry.take();
-        slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
-        slot.next = free;
-        self.free = index;
-        self.filled -= 1;
-        self.shrink_when_empty();
-        entry
-    }
-
-    /// Gives the memory of a burst back once the table has run empty.
     #[inline]
-    fn shrink_when_empty(&mut self) {
-        if self.filled == 0 && self.slots.len() > KEPT_SLOTS {
-            self.shrink();
-        }
-    }
-
-    #[cold]
-    fn shrink(&mut self) {
-        // Ids must never repeat: a slot that is made anew later starts above every generation that was ever used.
-        self.first_generation = self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0) + 1;
-        self.slots.truncate(KEPT_SLOTS);
-        self.slots.shrink_to_fit();
-        self.free = NONE;
-        for index in (0..self.slots.len()).rev() {
-            self.slots[index].next = self.free;
-            self.free = index as u32;
-        }
-    }
-
-    fn link(&mut self, index: u32, stage: Stage) {
-        let tail = self.lists[stage as usize].tail;
-        let behind = self.row.entered();
-        let slot = &mut self.slots[index as usize];
-        slot.stage = stage;
-        slot.behind = behind;
-        slot.previous = tail;
-        slot.next = NONE;
-        match tail {
-            NONE => self.lists[stage as usize].head = index,
-            tail => self.slots[tail as usize].next = index,
-        }
-        let list = &mut self.lists[stage as usize];
-        list.tail = index;
-        list.len += 1;
-        if stage == Stage::Ready {
-            self.readied += 1;
-            self.note_length();
-        }
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let Slot { stage, previous, next, .. } = self.slots[index as usize];
-        match previous {
-            NONE => self.lists[stage as usize].head = next,
-            previous => self.slots[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.lists[stage as usize].tail = previous,
-            next => self.slots[next as usize].previous = previous,
-        }
-        self.lists[stage as usize].len -= 1;
+    fn slot_mut(&mut self, id: OpId) -> Option<&mut Slot> {
+        self.table.as_mut()?.slot_mut(id)
     }
 }
 

@@ -85,7 +85,7 @@ impl<'a> Collector<'a> {
             id: dispatcher.id().as_raw(),
             driver: owner.name().to_owned(),
             driver_id: owner.id().as_raw(),
-            role: options.scheduler_role.to_string(),
+            role: dispatcher.pool().role().to_owned(),
             synchronized: options.synchronized,
             allows_sync_calls: dispatcher.allows_sync_calls(),
             no_thread_migration: options.no_thread_migration,
@@ -96,7 +96,7 @@ impl<'a> Collector<'a> {
             longest_queue: core.queue.longest(),
             longest_callback: longest,
             posted: core.inline_counts.posted,
-            late_reads: core.inline_counts.late_reads,
+            late_reads: core.seldom.late_reads(),
             inlined: core.inline_counts.inlined,
             deferred: Reason::ALL
                 .iter()
