@@ -12,6 +12,8 @@ use std::{
 
 /// The Debian package that each client comes from.
 const PACKAGES: &[(&str, &str)] = &[
+    ("cc", "gcc"),
+    ("c++", "g++"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),

@@ -53,7 +53,16 @@ pub fn hot_paths() -> &'static Path {
     COMMAND.get_or_init(|| build("fuchsine-bench", &["--bin", name], "bin", name))
 }
 
-/// Builds what `target` says of `package`, and returns the executable that Cargo reports for the target `name`.
+/// The path of the shared library `fuchsine` that programs in C link; as [`fuchsine`].
+///
+/// # Panics
+/// As [`fuchsine`].
+pub fn c_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| build("fuchsine-c", &["--lib"], "cdylib", "fuchsine"))
+}
+
+/// Builds what `target` says of `package`, and returns the file that Cargo reports for the target `name`.
 fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
     cargo.args(["build", "-p", package, "--message-format=json-render-diagnostics"]).args(target);
@@ -71,18 +80,20 @@ fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find_map(|message| executable_of(&message, kind, name))
-        .unwrap_or_else(|| panic!("cargo built {package} but named no executable for it"))
+        .find_map(|message| file_of(&message, kind, name))
+        .unwrap_or_else(|| panic!("cargo built {package} but named no file for it"))
 }
 
-/// The executable that one message of Cargo names, if the message is about the target `name` of this kind.
-fn executable_of(message: &Value, kind: &str, name: &str) -> Option<PathBuf> {
+/// The executable or the shared library that one message of Cargo names, if the message is about the target `name` of this
+/// kind.
+fn file_of(message: &Value, kind: &str, name: &str) -> Option<PathBuf> {
     let target = message.get("target")?;
     let is_kind = target["kind"].as_array()?.iter().any(|one| one == kind);
     if message["reason"] != "compiler-artifact" || target["name"] != name || !is_kind {
         return None;
     }
-    message["executable"].as_str().map(PathBuf::from)
+    let files = if kind == "cdylib" { &message["filenames"][0] } else { &message["executable"] };
+    files.as_str().map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -96,16 +107,23 @@ mod tests {
             "target": { "name": "fuchsine", "kind": ["bin"] },
             "executable": "/somewhere/fuchsine",
         });
-        assert_eq!(executable_of(&artifact, "bin", "fuchsine"), Some(PathBuf::from("/somewhere/fuchsine")));
-        assert_eq!(executable_of(&artifact, "bin", "other"), None);
-        assert_eq!(executable_of(&artifact, "example", "fuchsine"), None);
+        assert_eq!(file_of(&artifact, "bin", "fuchsine"), Some(PathBuf::from("/somewhere/fuchsine")));
+        assert_eq!(file_of(&artifact, "bin", "other"), None);
+        assert_eq!(file_of(&artifact, "example", "fuchsine"), None);
 
         let library = serde_json::json!({
             "reason": "compiler-artifact",
             "target": { "name": "fuchsine", "kind": ["lib"] },
             "executable": null,
         });
-        assert_eq!(executable_of(&library, "bin", "fuchsine"), None);
-        assert_eq!(executable_of(&serde_json::json!({ "reason": "build-finished" }), "bin", "fuchsine"), None);
+        assert_eq!(file_of(&library, "bin", "fuchsine"), None);
+        let shared = serde_json::json!({
+            "reason": "compiler-artifact",
+            "target": { "name": "fuchsine", "kind": ["cdylib"] },
+            "filenames": ["/somewhere/libfuchsine.so"],
+            "executable": null,
+        });
+        assert_eq!(file_of(&shared, "cdylib", "fuchsine"), Some(PathBuf::from("/somewhere/libfuchsine.so")));
+        assert_eq!(file_of(&serde_json::json!({ "reason": "build-finished" }), "bin", "fuchsine"), None);
     }
 }

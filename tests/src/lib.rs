@@ -6,6 +6,7 @@
 //! - [`command`] builds the `fuchsine` command once a test process and tells where Cargo put it;
 //! - [`process`] runs a process under a hang limit, and reads what the kernel says about it;
 //! - [`host`] is a running host as a guard: started, its ready line read, stopped or killed by its id;
+//! - [`c`] compiles programs in C against our headers, and runs what they claim;
 //! - [`clients`] finds programs that are not ours (`qemu-io` and the like) and skips loudly without them;
 //! - [`nbd`] is a small NBD client of our own, written from the protocol and not from the driver's code, which
 //!   can also say what no decent client says;
@@ -19,6 +20,7 @@
 //! Invariants: a process that a test started has ended when the guard for it is dropped, whatever the test did.
 //! No helper asserts on time; limits such as [`process::HANG_LIMIT`] only turn a hang into a failure.
 
+pub mod c;
 pub mod clients;
 pub mod command;
 pub mod host;

@@ -34,6 +34,7 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-bench", "dispatcher/bench", &["fuchsine-dispatcher"]),
     ("fuchsine-driver", "host/driver", &[]),
     ("fuchsine-abi", "host/abi", &["fuchsine-dispatcher"]),
+    ("fuchsine-c", "host/abi/shared", &["fuchsine-abi"]),
     ("fuchsine-host", "host/runtime", &["fuchsine-dispatcher", "fuchsine-driver"]),
     ("fuchsine-testing", "host/testing", &["fuchsine-dispatcher", "fuchsine-driver", "fuchsine-host"]),
     ("fuchsine", "host/cli", &["fuchsine-driver", "fuchsine-host", "fuchsine-nbd", "fuchsine-ramdisk"]),

@@ -223,6 +223,30 @@ pub(crate) fn within_driver<R>(driver: &Arc<DriverInner>, f: impl FnOnce() -> R)
     within(driver, Poster { driver: driver.id().as_raw(), dispatcher: 0 }, f)
 }
 
+/// Enters a driver on this thread, without a dispatcher and without an end.
+pub(crate) fn enter(driver: &Arc<DriverInner>) {
+    let ids = Poster { driver: driver.id().as_raw(), dispatcher: 0 };
+    STACK.with(|stack| {
+        stack.frames.give(Box::new(Arc::clone(driver)), ids);
+        stack.show(ids);
+    });
+}
+
+/// The end of the last [`enter`] on this thread, if nothing has been entered since that has not ended.
+pub(crate) fn exit() -> bool {
+    STACK.with(|stack| {
+        let Some(frame) = stack.frames.take() else { return false };
+        let Poster { driver, dispatcher } = stack.top();
+        if let Some(shown) = stack.shown.get() {
+            shown.driver.store(driver, Ordering::Relaxed);
+            shown.dispatcher.store(dispatcher, Ordering::Relaxed);
+        }
+        probe::note(|| Note::Left);
+        drop(frame);
+        true
+    })
+}
+
 /// Runs the observers of a driver's shutdown, which count as callbacks of `first`.
 pub(crate) fn within_observers<R>(driver: &Arc<DriverInner>, first: Option<DispatcherId>, f: impl FnOnce() -> R) -> R {
     let ids = Poster { driver: driver.id().as_raw(), dispatcher: 0 };

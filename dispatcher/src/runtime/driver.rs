@@ -97,6 +97,36 @@ impl Driver {
         call_stack::within_driver(&self.0, f)
     }
 
+    /// Enters this driver on the calling thread, as [`enter`](Driver::enter) does, until
+    /// [`register_exit`](Driver::register_exit): for code that has a begin and an end but no scope, such as that of another
+    /// language. Entries may nest, also inside of callbacks. One that a callback leaves behind is a mistake, and ends with the
+    /// turn of its dispatcher, which may hold further callbacks.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_dispatcher::*;
+    /// # let runtime = RuntimeBuilder::new().build()?;
+    /// let driver = runtime.new_driver("spoken to by C");
+    /// driver.register_entry();
+    /// assert_eq!(current_driver(), Some(driver));
+    /// Driver::register_exit()?;
+    /// assert_eq!(current_driver(), None);
+    /// # runtime.shutdown(std::time::Duration::from_secs(5))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn register_entry(&self) {
+        call_stack::enter(&self.0);
+    }
+
+    /// Leaves what the calling thread has entered last by [`register_entry`](Driver::register_entry).
+    ///
+    /// # Errors
+    /// [`Status::BadState`] when that is not what the thread is inside of, innermost: nothing was entered so, or a callback
+    /// or an [`enter`](Driver::enter) that came later has not ended.
+    pub fn register_exit() -> Result<(), Status> {
+        if call_stack::exit() { Ok(()) } else { Err(Status::BadState) }
+    }
+
     /// Lets this driver create dispatchers of a scheduler role, in a runtime that
     /// [enforces](crate::RuntimeBuilder::enforce_allowed_roles) it; no others are allowed there but those of the default
     /// role. It is asked at each creation. Leave is not taken back.

@@ -3,10 +3,16 @@
 //! A call *lends* a reference for as long as it lasts, with a note of a few words beside it. Whatever runs inside of it
 //! can look at all that is lent, and nothing is counted, copied or allocated for that.
 //!
+//! Something can also be *given*, by [`LentStack::give`], until it is taken away by [`LentStack::take`]: for code that has
+//! a begin and an end but no scope. It is taken away only while it is innermost. What a call is given and does not take away
+//! is forgotten, and never freed, when the call returns.
+//!
 //! Invariant kept by the unsafe code here: `top` is null or points to the [`Level`] of the innermost call of
-//! [`LentStack::lend`] that has not returned, which lies on the stack of that call, and so on along `below`. Each `lend`
-//! puts back what it found, also when it unwinds, and the stack cannot be reached from another thread. So while code runs that
-//! can reach a level, the call that lent it has not returned, and what it borrowed is still borrowed.
+//! [`LentStack::lend`] that has not returned, which lies on the stack of that call, or to one that was given and not taken
+//! away, and so on along `below`. Each `lend` puts back what it found, also when it unwinds, and the stack cannot be reached
+//! from another thread. So while code runs that can reach a level, the call that lent it has not returned, and what it
+//! borrowed is still borrowed. A level that was given is freed by `take` alone, when nothing lies above it; `given` lists
+//! those that are not freed.
 #![expect(unsafe_code, reason = "references are lent for the time of a call, which their lifetimes cannot tell")]
 
 use std::cell::Cell;
@@ -21,14 +27,51 @@ struct Level<T: ?Sized, N> {
     depth: u32,
 }
 
+/// Something that was given, with its level.
+struct Given<T: ?Sized, N> {
+    level: Level<T, N>,
+    value: Box<T>,
+    /// The one that was given before and is not freed.
+    before: *mut Given<T, N>,
+}
+
 /// What the calls that a thread is inside of have lent.
 pub(crate) struct LentStack<T: ?Sized, N> {
     top: Cell<*const Level<T, N>>,
+    /// The latest of those that were given and are not freed. A list by hand, as nothing here may need to be dropped: that
+    /// would cost every access to the thread's stack.
+    given: Cell<*mut Given<T, N>>,
 }
 
 impl<T: ?Sized, N: Copy> LentStack<T, N> {
     pub(crate) const fn new() -> Self {
-        LentStack { top: Cell::new(ptr::null()) }
+        LentStack { top: Cell::new(ptr::null()), given: Cell::new(ptr::null_mut()) }
+    }
+
+    /// Gives `value`, until it is taken away.
+    pub(crate) fn give(&self, value: Box<T>, note: N) {
+        let level = Level { lent: &raw const *value, note, below: self.top.get(), depth: self.depth() + 1 };
+        let given = Box::into_raw(Box::new(Given { level, value, before: self.given.get() }));
+        self.given.set(given);
+        // SAFETY: made a moment ago, and freed by `take` only.
+        self.top.set(unsafe { &raw const (*given).level });
+    }
+
+    /// Takes away what was given last, if it is innermost.
+    pub(crate) fn take(&self) -> Option<Box<T>> {
+        let given = self.given.get();
+        if given.is_null() {
+            return None;
+        }
+        // SAFETY: the list holds what is not freed.
+        if self.top.get() != unsafe { &raw const (*given).level } {
+            return None;
+        }
+        // SAFETY: it was made by `give` from a box, leaves the list here, and nothing lies above it, so no level refers to it.
+        let given = unsafe { Box::from_raw(given) };
+        self.given.set(given.before);
+        self.top.set(given.level.below);
+        Some(given.value)
     }
 
     /// Lends `value` while `f` runs.
@@ -148,6 +191,34 @@ mod tests {
             assert_eq!(all(&names), (vec!["outer".to_owned()], vec![1]));
         });
         assert_eq!((names.depth(), names.look(str::len)), (0, None));
+    }
+
+    #[test]
+    fn what_is_given_stays_until_it_is_taken_away_and_only_from_the_top() {
+        let names = Names::new();
+        assert!(names.take().is_none());
+        names.give("given".into(), 1);
+        names.lend("lent", 2, || {
+            assert!(names.take().is_none(), "something lies above it");
+            names.give("inside".into(), 3);
+            assert_eq!(all(&names), (vec!["inside".to_owned(), "lent".to_owned(), "given".to_owned()], vec![3, 2, 1]));
+            names.hide(|| assert!(names.take().is_none(), "it is hidden"));
+            assert_eq!(names.take().as_deref(), Some("inside"));
+            assert_eq!((names.depth(), names.note()), (2, Some(2)));
+        });
+        assert_eq!(names.take().as_deref(), Some("given"));
+        assert_eq!((names.depth(), names.note()), (0, None));
+    }
+
+    #[test]
+    fn what_a_call_is_given_and_leaves_behind_is_forgotten() {
+        let names = Names::new();
+        names.lend("lent", 1, || names.give("left behind".into(), 2));
+        assert_eq!(names.depth(), 0);
+        assert!(names.take().is_none());
+        names.give("another".into(), 3);
+        assert_eq!(names.take().as_deref(), Some("another"));
+        assert!(names.take().is_none());
     }
 
     #[test]

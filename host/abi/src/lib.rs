@@ -24,7 +24,7 @@
 )]
 
 pub mod exports;
-#[allow(dead_code, reason = "what waits need is there before the waits are")]
+pub mod host;
 mod implementation;
 pub mod status;
 pub mod table;

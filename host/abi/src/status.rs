@@ -62,7 +62,6 @@ codes! {
     ZX_ERR_CONNECTION_ABORTED = -76;
 }
 
-#[allow(dead_code, reason = "there before its users are")]
 /// The code of a result without a value.
 pub(crate) fn code(result: Result<(), impl Into<Status>>) -> zx_status_t {
     match result {

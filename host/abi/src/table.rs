@@ -7,7 +7,12 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::exports::dispatcher::DispatcherFunctions;
+use crate::exports::dispatcher::power::DispatcherPowerFunctions;
 use crate::exports::env::EnvFunctions;
+use crate::exports::env::power::EnvPowerFunctions;
+use crate::exports::env::roles::RoleFunctions;
+use crate::exports::testing::TestingFunctions;
 use crate::status::{ZX_ERR_BAD_STATE, ZX_ERR_INVALID_ARGS, ZX_ERR_NOT_SUPPORTED, ZX_OK};
 use crate::types::zx_status_t;
 
@@ -25,10 +30,29 @@ pub struct Table {
     pub size: u32,
     /// `lib/fdf/env.h`
     pub env: EnvFunctions,
+    /// `lib/fdf/env.h`: roles
+    pub roles: RoleFunctions,
+    /// `lib/fdf/env.h`: suspend and resume
+    pub env_power: EnvPowerFunctions,
+    /// `lib/fdf/dispatcher.h`
+    pub dispatcher: DispatcherFunctions,
+    /// `lib/fdf/dispatcher.h`: suspend and resume
+    pub dispatcher_power: DispatcherPowerFunctions,
+    /// `lib/fdf/testing.h`
+    pub testing: TestingFunctions,
 }
 
 /// The table of this copy of the library.
-pub static OWN: Table = Table { version: TABLE_VERSION, size: size_of::<Table>() as u32, env: EnvFunctions::OWN };
+pub static OWN: Table = Table {
+    version: TABLE_VERSION,
+    size: size_of::<Table>() as u32,
+    env: EnvFunctions::OWN,
+    roles: RoleFunctions::OWN,
+    env_power: EnvPowerFunctions::OWN,
+    dispatcher: DispatcherFunctions::OWN,
+    dispatcher_power: DispatcherPowerFunctions::OWN,
+    testing: TestingFunctions::OWN,
+};
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 

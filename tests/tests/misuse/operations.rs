@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fuchsine_dispatcher::testing::{ForegroundRuntime, refuse_threads_after, set_default_dispatcher};
 use fuchsine_dispatcher::{
-    Arena, Channel, DispatcherBuilder, DumpLimits, Handle, Instant, Interest, Irq, Lane, Limits, Message,
+    Arena, Channel, DispatcherBuilder, Driver, DumpLimits, Handle, Instant, Interest, Irq, Lane, Limits, Message,
     RuntimeBuilder, Scheduling, Status, SynchronizationChecker, Token, blocking, current, current_driver, ready, sleep,
     sleep_until, timeout,
 };
@@ -235,6 +235,13 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done(RuntimeBuilder::new().panic_policy(policy).panic_observer(|_| ()));
     }),
     silent("enter", |t| t.driver.enter(|| t.other_driver.enter(|| ()))),
+    any("register_entry", |t| {
+        t.driver.register_entry();
+        t.other_driver.register_entry();
+        let exits = (Driver::register_exit(), Driver::register_exit());
+        status(exits.0.and(exits.1))
+    }),
+    any("register_exit", |_| status(Driver::register_exit())),
     // Ending.
     silent("shutdown_async of a dispatcher", |t| t.target.shutdown_async()),
     any("shutdown of a driver", |t| {

@@ -12,7 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::types::zx_status_t;
 
+pub mod asynchronous;
+pub mod dispatcher;
 pub mod env;
+pub mod testing;
 
 /// What a function returns that panicked.
 pub(crate) trait Fallback {

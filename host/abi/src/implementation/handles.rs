@@ -12,12 +12,23 @@ pub(crate) trait Observable: Send + Sync {
     /// The signals that are set at this moment.
     fn signals(&self) -> zx_signals_t;
 
-    /// What becomes ready when one of `wanted` may have been set; it keeps what is behind it open. Spurious readiness is
+    /// What becomes ready when one of `wanted` may have been set, each source the same whenever it is asked for (wake vectors
+    /// are known by it); it keeps what is behind it open. Spurious readiness is
     /// allowed, if it does not last: the wait looks at [`signals`](Observable::signals) and is armed again.
     ///
     /// # Errors
     /// `ZX_ERR_ACCESS_DENIED` for what cannot be waited for, `ZX_ERR_NOT_SUPPORTED` for signals that the object never has.
     fn sources(&self, wanted: zx_signals_t) -> Result<Vec<(WakeSource, Interest)>, zx_status_t>;
+
+    /// Whether it counts, so that it can be bound as an interrupt; then `ZX_OBJECT_SIGNALED` has one source.
+    fn is_interrupt(&self) -> bool {
+        false
+    }
+
+    /// Takes what it has counted since the last time, as an interrupt.
+    fn take_interrupts(&self) -> u64 {
+        0
+    }
 }
 
 /// The object behind a handle, to be waited for.

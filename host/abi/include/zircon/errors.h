@@ -1,0 +1,58 @@
+#ifndef FUCHSINE_ZIRCON_ERRORS_H_
+#define FUCHSINE_ZIRCON_ERRORS_H_
+
+// Status codes: ZX_OK, or negative.
+
+#include <zircon/compiler.h>
+
+#define ZX_OK (0)
+#define ZX_ERR_INTERNAL (-1)
+#define ZX_ERR_NOT_SUPPORTED (-2)
+#define ZX_ERR_NO_RESOURCES (-3)
+#define ZX_ERR_NO_MEMORY (-4)
+#define ZX_ERR_INTERNAL_INTR_RETRY (-6)
+#define ZX_ERR_INVALID_ARGS (-10)
+#define ZX_ERR_BAD_HANDLE (-11)
+#define ZX_ERR_WRONG_TYPE (-12)
+#define ZX_ERR_BAD_SYSCALL (-13)
+#define ZX_ERR_OUT_OF_RANGE (-14)
+#define ZX_ERR_BUFFER_TOO_SMALL (-15)
+#define ZX_ERR_BAD_STATE (-20)
+#define ZX_ERR_TIMED_OUT (-21)
+#define ZX_ERR_SHOULD_WAIT (-22)
+#define ZX_ERR_CANCELED (-23)
+#define ZX_ERR_PEER_CLOSED (-24)
+#define ZX_ERR_NOT_FOUND (-25)
+#define ZX_ERR_ALREADY_EXISTS (-26)
+#define ZX_ERR_ALREADY_BOUND (-27)
+#define ZX_ERR_UNAVAILABLE (-28)
+#define ZX_ERR_ACCESS_DENIED (-30)
+#define ZX_ERR_IO (-40)
+#define ZX_ERR_IO_REFUSED (-41)
+#define ZX_ERR_IO_DATA_INTEGRITY (-42)
+#define ZX_ERR_IO_DATA_LOSS (-43)
+#define ZX_ERR_IO_NOT_PRESENT (-44)
+#define ZX_ERR_IO_OVERRUN (-45)
+#define ZX_ERR_IO_MISSED_DEADLINE (-46)
+#define ZX_ERR_IO_INVALID (-47)
+#define ZX_ERR_BAD_PATH (-50)
+#define ZX_ERR_NOT_DIR (-51)
+#define ZX_ERR_NOT_FILE (-52)
+#define ZX_ERR_FILE_BIG (-53)
+#define ZX_ERR_NO_SPACE (-54)
+#define ZX_ERR_NOT_EMPTY (-55)
+#define ZX_ERR_STOP (-60)
+#define ZX_ERR_NEXT (-61)
+#define ZX_ERR_ASYNC (-62)
+#define ZX_ERR_PROTOCOL_NOT_SUPPORTED (-70)
+#define ZX_ERR_ADDRESS_UNREACHABLE (-71)
+#define ZX_ERR_ADDRESS_IN_USE (-72)
+#define ZX_ERR_NOT_CONNECTED (-73)
+#define ZX_ERR_CONNECTION_REFUSED (-74)
+#define ZX_ERR_CONNECTION_RESET (-75)
+#define ZX_ERR_CONNECTION_ABORTED (-76)
+
+// The older name of a code.
+#define ZX_ERR_INTERRUPTED_RETRY ZX_ERR_INTERNAL_INTR_RETRY
+
+#endif  // FUCHSINE_ZIRCON_ERRORS_H_
