@@ -45,12 +45,27 @@ impl Program {
     /// When it does not compile.
     #[track_caller]
     pub fn compile(file: &str) -> Option<Program> {
+        Program::compile_with(file, &[])
+    }
+
+    /// Compiles it as a module that can be loaded.
+    ///
+    /// # Panics
+    /// When it does not compile.
+    #[track_caller]
+    pub fn module(file: &str) -> Option<Program> {
+        Program::compile_with(file, &["-shared", "-fPIC"])
+    }
+
+    #[track_caller]
+    fn compile_with(file: &str, options: &[&str]) -> Option<Program> {
         let folder = TempDir::new().expect("there is room for a program");
         let library = c_library().parent().expect("a file is in a folder");
         let mut command = compiler("cc")?;
         command
             .args(["-std=c11", "-D_GNU_SOURCE", "-o"])
             .arg(folder.path().join("program"))
+            .args(options)
             .arg(source::root().join("host/abi/tests/c").join(file))
             .arg("-L")
             .arg(library)
@@ -60,7 +75,8 @@ impl Program {
         Some(Program { folder })
     }
 
-    fn path(&self) -> PathBuf {
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("program")
     }
 }

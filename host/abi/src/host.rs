@@ -1,9 +1,10 @@
 //! What a host calls that has this package linked in, so that modules in C work on its runtime.
 
-use fuchsine_dispatcher::{Runtime, Status};
+use fuchsine_dispatcher::{DispatcherHandle, Runtime, Status};
 
-use crate::implementation::env;
+use crate::implementation::{Face, env, faces};
 use crate::table::{OWN, Table};
+use crate::types::fdf_dispatcher_t;
 
 /// Makes the runtime of a host the environment of all C modules of this process, for good, and returns the table for
 /// [`fuchsine_abi_attach`](crate::fuchsine_abi_attach) of the library that a module brings along. Modules can neither start
@@ -14,4 +15,10 @@ use crate::table::{OWN, Table};
 pub fn bind(runtime: &Runtime) -> Result<&'static Table, Status> {
     env::host(runtime)?;
     Ok(&OWN)
+}
+
+/// What C calls a dispatcher of the host, as `fdf_dispatcher_get_current_dispatcher` would in its callbacks. The pointer is
+/// not owned by C and dies with the dispatcher. `None` before [`bind`], and for a dispatcher that has shut down.
+pub fn dispatcher(handle: &DispatcherHandle) -> Option<*mut fdf_dispatcher_t> {
+    faces::face_of(handle).or_else(|| faces::adopt(handle)).map(Face::as_fdf)
 }

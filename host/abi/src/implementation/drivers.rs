@@ -84,6 +84,7 @@ impl Drivers {
         Ok(entry.driver.clone())
     }
 
+    #[cfg(feature = "testing")]
     /// Like [`begin_dispatcher`](Drivers::begin_dispatcher), for an unmanaged one in a runtime of its own.
     pub(crate) fn begin_unmanaged(
         &mut self,

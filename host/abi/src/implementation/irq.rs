@@ -15,7 +15,7 @@ use super::wait::boot_time;
 use crate::status::{
     ZX_ERR_BAD_STATE, ZX_ERR_INVALID_ARGS, ZX_ERR_NOT_FOUND, ZX_ERR_NOT_SUPPORTED, ZX_ERR_WRONG_TYPE, ZX_OK,
 };
-use crate::types::{ZX_OBJECT_SIGNALED, async_irq_t, zx_packet_interrupt_t, zx_status_t};
+use crate::types::{ZX_OBJECT_SIGNALED, async_irq_handler_t, async_irq_t, zx_packet_interrupt_t, zx_status_t};
 
 struct Bound {
     face: &'static Face,
@@ -34,11 +34,22 @@ pub(crate) unsafe fn bind(face: &'static Face, irq: *mut async_irq_t) -> zx_stat
     if !face.handle().is_synchronized() {
         return ZX_ERR_NOT_SUPPORTED;
     }
-    let object: Arc<dyn Observable> = match handles::observe(object) {
-        Ok(object) if object.is_interrupt() => object,
-        Ok(_) => return ZX_ERR_WRONG_TYPE,
-        Err(status) => return status,
-    };
+    match handles::observe(object) {
+        // SAFETY: as this function.
+        Ok(object) if object.is_interrupt() => unsafe { bind_to(face, irq, handler, object) },
+        Ok(_) => ZX_ERR_WRONG_TYPE,
+        Err(status) => status,
+    }
+}
+
+/// # Safety
+/// As [`bind`]; `irq` is not null, and the rest is what it says.
+unsafe fn bind_to(
+    face: &'static Face,
+    irq: *mut async_irq_t,
+    handler: async_irq_handler_t,
+    object: Arc<dyn Observable>,
+) -> zx_status_t {
     let source = match object.sources(ZX_OBJECT_SIGNALED) {
         Ok(sources) => match sources.into_iter().next() {
             Some((source, _)) => source,
@@ -114,3 +125,7 @@ pub(crate) unsafe fn unbind(face: &'static Face, irq: *mut async_irq_t) -> zx_st
     }
     ZX_OK
 }
+
+#[cfg(test)]
+#[path = "irq_tests.rs"]
+mod tests;

@@ -17,6 +17,8 @@ pub(crate) mod dispatcher;
 pub(crate) mod drivers;
 pub(crate) mod env;
 pub(crate) mod faces;
+#[cfg(test)]
+mod fake;
 pub(crate) mod handles;
 mod irq;
 pub(crate) mod keys;

@@ -45,11 +45,27 @@ pub(crate) unsafe fn begin(face: &'static Face, wait: *mut async_wait_t) -> zx_s
         return ZX_ERR_INVALID_ARGS;
     };
     let Some(handler) = handler.filter(|_| options & !KNOWN == 0 && trigger != 0) else { return ZX_ERR_INVALID_ARGS };
-    let (object, sources) =
-        match handles::observe(object).and_then(|object| object.sources(trigger).map(|sources| (object, sources))) {
-            Ok(found) => found,
-            Err(status) => return status,
-        };
+    match handles::observe(object) {
+        // SAFETY: as this function.
+        Ok(object) => unsafe { begin_on(face, wait, handler, object, trigger, options) },
+        Err(status) => status,
+    }
+}
+
+/// # Safety
+/// As [`begin`]; `wait` is not null, and the rest is what it says.
+unsafe fn begin_on(
+    face: &'static Face,
+    wait: *mut async_wait_t,
+    handler: async_wait_handler_t,
+    object: Arc<dyn Observable>,
+    trigger: zx_signals_t,
+    options: u32,
+) -> zx_status_t {
+    let sources = match object.sources(trigger) {
+        Ok(sources) => sources,
+        Err(status) => return status,
+    };
     if options & ZX_WAIT_ASYNC_EDGE != 0 && object.signals() & trigger != 0 {
         // What is set would have to be seen to go before it comes.
         return ZX_ERR_NOT_SUPPORTED;
@@ -182,3 +198,7 @@ pub(crate) fn boot_time() -> zx_time_t {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
 }
+
+#[cfg(test)]
+#[path = "wait_tests.rs"]
+mod tests;

@@ -211,6 +211,21 @@ static void the_threads_of_a_role_come_to_their_limit(void) {
   free(dispatchers);
 }
 
+zx_status_t fuchsine_abi_attach(const void* table);
+
+static void no_table_of_a_host_is_taken_that_does_not_fit(void) {
+  static const uint32_t other_version[100] = {77, sizeof(other_version)};
+  static const uint32_t too_small[2] = {1, sizeof(too_small)};
+  EQUAL(fuchsine_abi_attach(NULL), ZX_ERR_INVALID_ARGS);
+  EQUAL(fuchsine_abi_attach(other_version), ZX_ERR_NOT_SUPPORTED);
+  EQUAL(fuchsine_abi_attach(too_small), ZX_ERR_NOT_SUPPORTED);
+  // It has its own from here on.
+  OK(fdf_env_start(0));
+  static const uint32_t large[1000] = {1, sizeof(large)};
+  EQUAL(fuchsine_abi_attach(large), ZX_ERR_BAD_STATE);
+  fdf_env_reset();
+}
+
 static void stalls_need_no_scan(void) {
   OK(fdf_env_start(0));
   fdf_env_scan_threads_for_stalls();
@@ -291,4 +306,5 @@ CLAIMS(CLAIM(it_starts_once), CLAIM(a_reset_joins_all_threads_and_it_starts_agai
        CLAIM(the_driver_ends_once_after_all_its_dispatchers), CLAIM(an_unknown_driver_cannot_be_shut_down),
        CLAIM(roles_have_limits_and_options), CLAIM(roles_are_enforced_if_that_is_wanted),
        CLAIM(the_threads_of_a_role_come_to_their_limit), CLAIM(stalls_need_no_scan),
+       CLAIM(no_table_of_a_host_is_taken_that_does_not_fit),
        CLAIM(a_suspended_driver_holds_back_what_is_not_always_on), CLAIM(tasks_that_are_due_are_told_of))
