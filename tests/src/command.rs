@@ -1,14 +1,15 @@
-//! The one place that knows where the programs under test are: the `fuchsine` command, and examples.
+//! The one place that knows where the programs under test are: the `fuchsine` command, examples, and loadable modules.
 //!
 //! Purpose: a test must never meet a missing or a stale binary, and must not guess a path under the target folder
 //! (its name depends on the profile, the target triple and the environment). So the command is built by Cargo,
 //! once a test process, and Cargo's own machine-readable output says where it is.
 
 use std::{
+    collections::BTreeMap,
     env,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use serde_json::Value;
@@ -62,6 +63,17 @@ pub fn c_library() -> &'static Path {
     LIBRARY.get_or_init(|| build("fuchsine-c", &["--lib"], "cdylib", "fuchsine"))
 }
 
+/// The path of the loadable module of an example driver, `libNAME.so`; as [`fuchsine`].
+///
+/// # Panics
+/// As [`fuchsine`].
+pub fn module(name: &str) -> PathBuf {
+    static MODULES: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    let build = || build(&format!("fuchsine-{name}-module"), &["--lib"], "cdylib", name);
+    modules.entry(name.to_owned()).or_insert_with(build).clone()
+}
+
 /// Builds what `target` says of `package`, and returns the file that Cargo reports for the target `name`.
 fn build(package: &str, target: &[&str], kind: &str, name: &str) -> PathBuf {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
@@ -101,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_artifact_message_of_that_binary_names_the_executable() {
+    fn only_an_artifact_message_of_that_target_names_its_file() {
         let artifact = serde_json::json!({
             "reason": "compiler-artifact",
             "target": { "name": "fuchsine", "kind": ["bin"] },

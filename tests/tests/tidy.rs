@@ -39,7 +39,11 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-testing", "host/testing", &["fuchsine-dispatcher", "fuchsine-driver", "fuchsine-host"]),
     ("fuchsine", "host/cli", &["fuchsine-driver", "fuchsine-host", "fuchsine-nbd", "fuchsine-ramdisk"]),
     ("fuchsine-ramdisk", "drivers-examples/ramdisk", &["fuchsine-driver"]),
+    ("fuchsine-ramdisk-module", "drivers-examples/ramdisk/module", &["fuchsine-driver", "fuchsine-ramdisk"]),
     ("fuchsine-nbd", "drivers-examples/nbd", &["fuchsine-driver"]),
+    ("fuchsine-nbd-module", "drivers-examples/nbd/module", &["fuchsine-driver", "fuchsine-nbd"]),
+    ("fuchsine-misbehaver", "drivers-examples/misbehaver", &["fuchsine-driver"]),
+    ("fuchsine-misbehaver-module", "drivers-examples/misbehaver/module", &["fuchsine-driver", "fuchsine-misbehaver"]),
 ];
 
 /// Packages that hold tests and pages only; they may use any other.
@@ -165,7 +169,7 @@ fn the_driver_package_reaches_no_dispatcher_so_its_api_can_name_none_of_its_type
     let reached = reachable_from("fuchsine-driver");
     assert!(reached.contains("serde"), "the graph was read: {reached:?}");
     assert!(!reached.contains("fuchsine-dispatcher"), "fuchsine-driver reaches fuchsine-dispatcher: {reached:?}");
-    for driver in ["fuchsine-ramdisk", "fuchsine-nbd"] {
+    for driver in ["fuchsine-ramdisk", "fuchsine-nbd", "fuchsine-misbehaver"] {
         let reached = reachable_from(driver);
         assert!(reached.contains("fuchsine-driver"));
         assert!(

@@ -21,12 +21,15 @@ Exit codes:
   0    done; for `run`: stopped in order after a signal
   1    a driver failed: it could not start, or failed for good later
   2    wrong usage
-  4    the manifest or a --set is invalid
+  4    the manifest or a --set is invalid, or a module that it names is not used
+  5    a module that `drivers` was asked about would not be used
   6    the stop deadline passed; standard error tells who is stuck where
   130  ended at once by a second SIGINT
   143  ended at once by a second SIGTERM
 
 Environment:
+  FUCHSINE_MODULE_PATH
+             folders with loadable modules, separated by colons; the user's and the system's come after them
   RUST_LOG   filter of the log, when --log is not given, such as `info,nbd=debug`
   NO_COLOR   no colours, on a terminal neither";
 
@@ -39,6 +42,16 @@ Examples:
   fuchsine run
   fuchsine run --set nbd.listen=unix:/run/disk.sock
   fuchsine run host.toml --set disk.image=/srv/disk.img";
+
+const AFTER_DRIVERS_HELP: &str = "\
+Modules are looked for in the folders of FUCHSINE_MODULE_PATH, then in $XDG_DATA_HOME/fuchsine/modules
+(~/.local/share/fuchsine/modules), /usr/local/lib/fuchsine/modules and /usr/lib/fuchsine/modules. What a module is, is
+read from its file; nothing of it is loaded or run.
+
+Examples:
+  fuchsine drivers
+  fuchsine drivers target/release/libramdisk.so
+      What this module is, or why no host would load it";
 
 /// Runs driver-like modules on event-loop dispatchers, in one process.
 #[derive(Debug, Parser)]
@@ -58,7 +71,8 @@ pub(crate) enum Command {
     Run(RunOptions),
     /// Check a manifest without running anything.
     Check(CheckOptions),
-    /// List the drivers that are built in, with their configuration.
+    /// List the drivers that are built in or in modules, with their configuration.
+    #[command(after_long_help = AFTER_DRIVERS_HELP)]
     Drivers(DriversOptions),
 }
 
@@ -112,6 +126,9 @@ pub(crate) struct Settings {
 
 #[derive(Debug, Args)]
 pub(crate) struct DriversOptions {
+    /// Modules to tell about, instead of what is built in and found
+    #[arg(value_name = "MODULE")]
+    pub(crate) modules: Vec<PathBuf>,
     /// Write JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,16 +1,18 @@
-//! The drivers that are linked into the command.
+//! The drivers that are linked into the command, and where it finds others.
 
-use fuchsine_host::{DriverEntry, Registry};
+use fuchsine_host::{DriverEntry, ModulePath, Registry};
 
 static RAMDISK: DriverEntry = fuchsine_ramdisk::DRIVER;
 static NBD: DriverEntry = fuchsine_nbd::DRIVER;
 
-/// All of them.
+/// All of them, and the modules of the search path.
 ///
 /// # Panics
 /// Never in a build whose tests passed: they call it.
 pub(crate) fn registry() -> Registry {
-    Registry::new([&RAMDISK, &NBD]).unwrap_or_else(|error| panic!("the built-in drivers do not fit: {error}"))
+    let linked = Registry::new([&RAMDISK, &NBD]);
+    let linked = linked.unwrap_or_else(|error| panic!("the built-in drivers do not fit: {error}"));
+    linked.with_modules(ModulePath::from_environment())
 }
 
 #[cfg(test)]

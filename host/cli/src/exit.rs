@@ -8,6 +8,7 @@ pub(crate) enum Exit {
     Done = 0,
     Failed = 1,
     ConfigInvalid = 4,
+    ModuleRefused = 5,
     StopDeadlinePassed = 6,
 }
 

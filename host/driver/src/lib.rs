@@ -72,6 +72,7 @@ mod dispatcher;
 mod driver;
 mod logger;
 mod message;
+mod module;
 pub mod net;
 mod node;
 mod offload;

@@ -5,7 +5,8 @@
 //!
 //! - `manifest`, `registry`: what is to run, and every mistake in it, with its place.
 //! - `node`, `life_cycle`, `supervisor`: who is bound where, who starts and stops when, as state machines.
-//! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime; `net` and `log` serve it.
+//! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime, and the loader of modules;
+//!   `net` and `log` serve it.
 //! - `host`: carries out what the supervisor decides, and what users hold.
 //!
 //! # Features
@@ -21,11 +22,13 @@ mod node;
 mod registry;
 mod supervisor;
 
+pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{
     DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError, Summary, Waiting,
 };
 pub use life_cycle::Phase;
+pub use load::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
 pub use log::LogLine;
 pub use manifest::{
     Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver, Source, kind_name,

@@ -100,7 +100,7 @@ impl ConfigKind {
         }
     }
 
-    const fn from_raw(raw: u32) -> ConfigKind {
+    pub(crate) const fn from_raw(raw: u32) -> ConfigKind {
         match raw {
             1 => ConfigKind::Integer,
             2 => ConfigKind::Boolean,

@@ -36,11 +36,14 @@ mod channel;
 mod child;
 mod closure;
 mod entry;
+mod export;
 #[cfg(test)]
 pub(crate) mod fake;
 mod future;
 mod hooks;
 pub mod host;
+mod module;
+mod note;
 mod objects;
 mod offload;
 mod parts;
@@ -56,6 +59,9 @@ pub use channel::{Handle, HandleKind};
 pub(crate) use child::{Accept, ChildObject};
 pub(crate) use closure::FromReady;
 pub use entry::{ConfigKey, ConfigKind, DriverEntry};
+pub use module::{MODULE_SYMBOL, ModuleEntry, ModuleHost};
+pub(crate) use module::{host_logs, log_to_host};
+pub use note::{DriverNote, KeyNote, ModuleNote, NOTE_FORMAT, NOTE_NAME, NOTE_TYPE, Note};
 pub use objects::StopToken;
 pub(crate) use objects::{
     ContextObject, DispatcherObject, JoinObject, OffloadObject, TaskObject, WaitObject, blocking, current_time,

@@ -95,6 +95,7 @@ impl Shared {
             state.instances.insert(id, Arc::clone(&instance));
             instance
         };
+        load::runs_as(instance.driver.id(), &instance);
         tracing::debug!(driver = instance.name, node = instance.node_path, "starts");
         match instance.driver.new_dispatcher(DispatcherBuilder::new().name(&planned.name)) {
             Ok(dispatcher) => {
@@ -201,7 +202,7 @@ impl Shared {
 
     fn last_dispatcher(
         &self,
-        instance: &Instance,
+        instance: &Arc<Instance>,
         builder: DispatcherBuilder,
     ) -> Result<DispatcherHandle, CreateError> {
         if let Some(last) = &instance.state.lock().last {
@@ -212,6 +213,7 @@ impl Shared {
         match owner.new_dispatcher(builder.name(name)) {
             Ok(dispatcher) => {
                 let dispatcher = dispatcher.release();
+                load::runs_as(owner.id(), instance);
                 instance.state.lock().last = Some(LastDispatcher { owner, dispatcher: dispatcher.clone() });
                 Ok(dispatcher)
             }
@@ -233,6 +235,7 @@ impl Shared {
         let Some(instance) = state.instances.remove(&id) else { return };
         let counters = instance.counters();
         let inner = instance.state.lock();
+        load::ran_as(&instance, inner.last.as_ref().map(|last| last.owner.id()));
         state.summaries.push(DriverSummary {
             driver: instance.name.clone(),
             node: instance.node_path.clone(),

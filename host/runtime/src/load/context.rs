@@ -74,13 +74,50 @@ pub(super) unsafe extern "C" fn publish_address(pointer: *const RawContext, addr
     raw(published.and_then(|host| host.publish_address(instance.id, &address)))
 }
 
-fn level(number: u32) -> Level {
+pub(super) fn level(number: u32) -> Level {
     match number {
         0 | 1 => Level::ERROR,
         2 => Level::WARN,
         3 => Level::INFO,
         4 => Level::DEBUG,
         _ => Level::TRACE,
+    }
+}
+
+/// A line that a driver logs, as its own.
+pub(super) struct Line {
+    level: Level,
+    target: String,
+    message: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Line {
+    /// # Safety
+    /// The strings are readable.
+    pub(super) unsafe fn read(number: u32, target: Str, message: Str, fields: &[Property]) -> Line {
+        // SAFETY: the caller vouches for the strings.
+        let (target, message) = unsafe { (target.to_text(), message.to_text()) };
+        // SAFETY: as above.
+        let fields = fields.iter().map(|field| unsafe { (field.key.to_text(), field.value.to_text()) }).collect();
+        Line { level: level(number), target, message, fields }
+    }
+
+    /// Writes it as a line of this instance.
+    pub(super) fn write(&self, instance: &Instance) {
+        let fields: Vec<(&str, &str)> = self.fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let origin = Origin { driver: &instance.name, target: &self.target };
+        let host = instance.host.upgrade();
+        if let Some(observer) = host.as_ref().and_then(|host| host.log_observer()) {
+            contain_here(|| log::tell(observer, origin, self.level, &self.message, &fields));
+        }
+        log::write(origin, self.level, &self.message, &fields);
+    }
+
+    /// Writes it as a line of a driver that has no instance here.
+    pub(super) fn write_as(&self, driver: &str) {
+        let fields: Vec<(&str, &str)> = self.fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        log::write(Origin { driver, target: &self.target }, self.level, &self.message, &fields);
     }
 }
 
@@ -92,30 +129,19 @@ pub(super) unsafe extern "C" fn log(
     fields: *const Property,
     count: usize,
 ) {
-    let level = level(number);
     // SAFETY: the caller holds the context.
     let instance = unsafe { instance(pointer) };
-    let host = instance.host.upgrade();
-    let observer = host.as_ref().and_then(|host| host.log_observer());
-    if observer.is_none() && level > tracing::level_filters::LevelFilter::current() {
+    let is_observed = instance.host.upgrade().is_some_and(|host| host.log_observer().is_some());
+    if !is_observed && level(number) > tracing::level_filters::LevelFilter::current() {
         return;
     }
-    // SAFETY: the caller lends the strings for the call.
-    let (target, message) = unsafe { (target.to_text(), message.to_text()) };
     let fields = match count {
         0 => &[][..],
         // SAFETY: the caller lends an array of this length for the call.
         _ => unsafe { slice::from_raw_parts(fields, count) },
     };
     // SAFETY: the caller lends the strings for the call.
-    let fields: Vec<(String, String)> =
-        fields.iter().map(|field| unsafe { (field.key.to_text(), field.value.to_text()) }).collect();
-    let fields: Vec<(&str, &str)> = fields.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let origin = Origin { driver: &instance.name, target: &target };
-    if let Some(observer) = observer {
-        contain_here(|| log::tell(observer, origin, level, &message, &fields));
-    }
-    log::write(origin, level, &message, &fields);
+    unsafe { Line::read(number, target, message, fields) }.write(instance);
 }
 
 pub(super) unsafe extern "C" fn log_enabled(pointer: *const RawContext, number: u32, target: Str) -> u32 {

@@ -1,7 +1,7 @@
 //! The driver interface on the host's side: the table of C functions over the runtime.
 //!
 //! Every driver talks through this table, the statically linked ones too. `table` names the functions, the other files
-//! implement them, `hooks` calls into drivers.
+//! implement them, `hooks` calls into drivers, `module` loads those that are not linked in.
 //!
 //! # What the pointers are
 //! | C | here | made by | given back by |
@@ -26,6 +26,7 @@ mod context;
 mod dispatchers;
 mod futures;
 mod hooks;
+mod module;
 mod nodes;
 mod sockets;
 mod table;
@@ -38,6 +39,8 @@ use fuchsine_driver::abi::{OK, Panic, RawDispatcher};
 
 pub(crate) use fuchsine_driver::abi::host::HookFailure;
 pub(crate) use hooks::{Value, destroy, prepare_stop, start, stop};
+pub use module::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
+pub(crate) use module::{Missed, ran_as, runs_as};
 pub(crate) use nodes::Acceptor;
 
 /// What a table function returns.

@@ -12,6 +12,7 @@ mod parse;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod resolve;
 mod source;
 mod spec;
 mod suggest;

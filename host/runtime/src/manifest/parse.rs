@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddrV6;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::Spanned;
@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::brackets::unclosed;
 use super::diagnostic::{Diagnostic, ManifestError};
+use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
 use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
 use super::suggest::{did_you_mean, list};
@@ -24,9 +25,9 @@ use crate::node::NodeTree;
 const MAX_BYTES: u64 = 1 << 20;
 
 const TOP_KEYS: &[&str] = &["host", "log", "drivers"];
-const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms"];
+const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms", "module_path"];
 const LOG_KEYS: &[&str] = &["level", "format"];
-const DRIVER_KEYS: &[&str] = &["driver", "bind", "config"];
+const DRIVER_KEYS: &[&str] = &["driver", "module", "bind", "config"];
 
 const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
@@ -114,6 +115,7 @@ impl Reader {
             threads: None,
             stop_timeout: Manifest::DEFAULT_STOP_TIMEOUT,
             log: LogSettings::default(),
+            module_path: Vec::new(),
             drivers: Vec::new(),
         };
         self.refuse_unknown(root, TOP_KEYS, "the manifest");
@@ -123,6 +125,7 @@ impl Reader {
             if let Some(ms) = self.integer(host, "stop_timeout_ms", 1..MAX_STOP_TIMEOUT_MS + 1) {
                 manifest.stop_timeout = Duration::from_millis(ms as u64);
             }
+            manifest.module_path = self.paths(host, "module_path");
         }
         if let Some(log) = self.subtable(root, "log") {
             self.refuse_unknown(log, LOG_KEYS, "`[log]`");
@@ -157,13 +160,19 @@ impl Reader {
         }
         let table = self.as_table(value, &format!("drivers.{name}"))?;
         self.refuse_unknown_in_driver(table, name);
-        let (driver, driver_place) = match self.string(table, "driver") {
+        let given = self.string(table, "driver");
+        let driver_is_given = given.is_some();
+        let (driver, driver_place) = match given {
             Some((driver, span)) => (driver.to_owned(), self.source.place(span)),
             None => (name.to_owned(), name_place.clone()),
         };
+        let module = self
+            .string(table, "module")
+            .map(|(path, span)| ModuleSpec { path: self.source.resolve(path), place: self.source.place(span) });
         let bind = self.subtable(table, "bind").map(|bind| self.bind(bind));
         let config = self.subtable(table, "config").map(|config| self.config(config)).unwrap_or_default();
-        Some(DriverSpec { name: name.to_owned(), name_place, driver, driver_place, bind, config })
+        let name = name.to_owned();
+        Some(DriverSpec { name, name_place, driver, driver_place, driver_is_given, module, bind, config })
     }
 
     fn bind(&mut self, table: &DeTable<'_>) -> Vec<(String, String)> {
@@ -255,6 +264,18 @@ impl Reader {
             self.expected(value, &format!("`{key}`"), "a string");
         }
         Some((text?, value.span()))
+    }
+
+    /// An array of paths, each relative to the folder of the manifest.
+    fn paths(&mut self, table: &DeTable<'_>, key: &str) -> Vec<PathBuf> {
+        let Some(value) = table.get(key) else { return Vec::new() };
+        let paths = value.get_ref().as_array().and_then(|items| {
+            items.iter().map(|item| item.get_ref().as_str().map(|path| self.source.resolve(path))).collect()
+        });
+        if paths.is_none() {
+            self.expected(value, &format!("`{key}`"), "an array of strings");
+        }
+        paths.unwrap_or_default()
     }
 
     fn one_of(&mut self, table: &DeTable<'_>, key: &str, what: &str, known: &[&str]) -> Option<String> {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::diagnostic::{Diagnostic, ManifestError};
 use super::kind;
+use super::resolve;
 use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
 use crate::node::BindRule;
@@ -65,15 +66,15 @@ impl PlannedDriver {
 }
 
 impl Manifest {
-    /// Checks the manifest against the drivers that exist, without running anything.
+    /// Checks the manifest against the drivers that exist, without running any. The modules that it needs are loaded.
     ///
     /// # Errors
-    /// All drivers that do not exist, keys that a driver does not know, values of the wrong kind and required keys that
+    /// All drivers that do not exist, modules that are not used, keys that a driver does not know, values of the wrong kind and required keys that
     /// are missing.
     pub fn plan(&self, registry: &Registry) -> Result<Plan, ManifestError> {
         let mut diagnostics = Vec::new();
         let drivers: Vec<PlannedDriver> =
-            self.drivers.iter().filter_map(|spec| planned(spec, registry, &mut diagnostics)).collect();
+            self.drivers.iter().filter_map(|spec| planned(spec, self, registry, &mut diagnostics)).collect();
         if diagnostics.is_empty() && drivers.iter().all(|driver| !driver.bind.is_empty()) {
             let message = "nothing would ever start: every driver waits for a node of another one";
             let help = "a driver with `bind = {}`, or one that has no bind rule of its own, gets a node of its own";
@@ -90,13 +91,18 @@ impl Manifest {
     }
 }
 
-fn planned(spec: &DriverSpec, registry: &Registry, diagnostics: &mut Vec<Diagnostic>) -> Option<PlannedDriver> {
-    let Some(entry) = registry.get(&spec.driver) else {
-        let hint = did_you_mean(&spec.driver, registry.names());
-        let message = format!("there is no driver `{}`{hint}", spec.driver);
-        let help = format!("the drivers of this program: {}", list(registry.names()));
-        diagnostics.push(Diagnostic::at(spec.driver_place.clone(), message).help(help));
-        return None;
+fn planned(
+    spec: &DriverSpec,
+    manifest: &Manifest,
+    registry: &Registry,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<PlannedDriver> {
+    let entry = match resolve::driver(spec, manifest, registry) {
+        Ok(entry) => entry,
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
+            return None;
+        }
     };
     let bind = match &spec.bind {
         Some(properties) => BindRule::new(properties.iter().cloned()),

@@ -60,6 +60,19 @@ impl Source {
         }
     }
 
+    /// A path that is written in this source, from the folder that it counts from.
+    pub(crate) fn resolve(&self, path: &str) -> PathBuf {
+        self.folder().map_or_else(|| PathBuf::from(path), |folder| folder.join(path))
+    }
+
+    /// What has this name beside the manifest file; `None` for what is no file.
+    pub(crate) fn beside(&self, name: &str) -> Option<PathBuf> {
+        match &self.0.kind {
+            SourceKind::File(path) => Some(path.with_file_name(name)),
+            SourceKind::Named(_) | SourceKind::Override => None,
+        }
+    }
+
     pub(crate) fn is_override(&self) -> bool {
         self.0.kind == SourceKind::Override
     }

@@ -1,8 +1,10 @@
 //! What a manifest says, after parsing and before any driver is known: [`Manifest`] and its parts.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
 
 /// How log lines are written.
@@ -35,6 +37,7 @@ pub struct LogSettings {
 /// [host]
 /// threads = 2                    # of the pool; default: one a processor, at least 2
 /// stop_timeout_ms = 10000        # for all drivers together
+/// module_path = ["drivers"]      # folders with loadable modules, besides those that are always searched
 ///
 /// [log]
 /// level = "info"
@@ -42,6 +45,7 @@ pub struct LogSettings {
 ///
 /// [drivers.disk]                 # the name that messages and --set use
 /// driver = "ramdisk"             # which driver; default: the one of the same name
+/// module = "libramdisk.so"       # where it is from; default: this program, else a module of the search path
 /// config = { size = "64MiB" }    # what that driver understands (`fuchsine drivers` lists it)
 ///
 /// [drivers.nbd]
@@ -53,6 +57,8 @@ pub struct Manifest {
     pub(crate) threads: Option<usize>,
     pub(crate) stop_timeout: Duration,
     pub(crate) log: LogSettings,
+    /// Folders where modules are looked for.
+    pub(crate) module_path: Vec<PathBuf>,
     pub(crate) drivers: Vec<DriverSpec>,
 }
 
@@ -64,6 +70,10 @@ pub(crate) struct DriverSpec {
     /// The name of the driver to run, and where it was said.
     pub(crate) driver: String,
     pub(crate) driver_place: Place,
+    /// Whether it was said at all; else it is the name of the table.
+    pub(crate) driver_is_given: bool,
+    /// The module that it is from, if that was said.
+    pub(crate) module: Option<ModuleSpec>,
     /// Properties that a node must have; `None`: what the driver itself asks for.
     pub(crate) bind: Option<Vec<(String, String)>>,
     pub(crate) config: BTreeMap<String, Setting>,

@@ -77,7 +77,7 @@ fn a_mistake_is_shown_as_a_compiler_shows_it() {
          |\n\
          2 | \tdirver = \"ramdisk\"\n  \
          | \t^^^^^^\n  \
-         = help: known keys: `bind`, `config`, `driver`; what the driver understands goes into `config`"
+         = help: known keys: `bind`, `config`, `driver`, `module`; what the driver understands goes into `config`"
     );
 }
 

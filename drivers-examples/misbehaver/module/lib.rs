@@ -1,0 +1,3 @@
+//! The driver `misbehaver` as a loadable module.
+
+fuchsine_driver::export!(fuchsine_misbehaver::DRIVER);
