@@ -9,10 +9,12 @@ use crate::built_in;
 use crate::exit::Exit;
 use crate::{logging, output};
 
-/// Checks a manifest: exit 0 and a line on standard output, or exit 4 and all mistakes on standard error.
+/// Checks a manifest: exit 0 and a line on standard output, or exit 4 and all mistakes on standard error. What is
+/// probably not meant is told there too and is no mistake.
 pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
     match prepare(Some(&options.manifest), &options.settings) {
         Ok((plan, _)) => {
+            logging::report_warnings(plan.warnings(), log);
             let names: Vec<_> = plan.drivers().iter().map(|driver| driver.name()).collect();
             output::finish(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")))
         }

@@ -6,7 +6,7 @@
 
 use std::io::IsTerminal;
 
-use fuchsine_host::{LogFormat, LogSettings, ManifestError};
+use fuchsine_host::{Diagnostic, LogFormat, LogSettings, ManifestError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -45,15 +45,38 @@ pub(crate) fn report(error: &ManifestError, options: &LogOptions) {
         return;
     }
     let _log = start(options, &LogSettings::default());
-    for diagnostic in error.diagnostics() {
-        let help = diagnostic.helps().join("; ");
-        match diagnostic.place() {
-            Some(place) => {
-                let (file, line, column) = (place.source(), place.line(), place.column());
-                tracing::error!(%file, line, column, help, "{}", diagnostic.message());
+    error.diagnostics().iter().for_each(as_event);
+}
+
+/// Tells what is probably not meant in a manifest that can be run.
+pub(crate) fn report_warnings(warnings: &[Diagnostic], options: &LogOptions) {
+    if warnings.is_empty() {
+        return;
+    }
+    if options.log_format != Some(Format::Json) {
+        use std::io::Write;
+        let shown = warnings.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n\n");
+        // A closed standard error leaves nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{shown}");
+        return;
+    }
+    let _log = start(options, &LogSettings::default());
+    warnings.iter().for_each(as_event);
+}
+
+/// Writes a diagnostic to the log.
+pub(crate) fn as_event(diagnostic: &Diagnostic) {
+    let help = diagnostic.helps().join("; ");
+    let message = diagnostic.message();
+    match (diagnostic.place(), diagnostic.is_warning()) {
+        (Some(place), is_warning) => {
+            let (file, line, column) = (place.source(), place.line(), place.column());
+            match is_warning {
+                true => tracing::warn!(%file, line, column, help, "{message}"),
+                false => tracing::error!(%file, line, column, help, "{message}"),
             }
-            None => tracing::error!(help, "{}", diagnostic.message()),
         }
+        (None, _) => tracing::error!(help, "{message}"),
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
         }
     };
     let log = logging::start(log, &manifest_log);
+    plan.warnings().iter().for_each(logging::as_event);
     let mut signals = Signals::install();
     let exit = match &mut signals {
         Ok(signals) => serve(plan, signals, options.dump_on_signal),

@@ -85,6 +85,20 @@ impl DriverContext {
     pub fn fail(&self, status: Status, message: impl fmt::Display) {
         self.context.fail(status, &message.to_string());
     }
+
+    /// Tells the host that the driver has done what it was there for. The host stops it in the usual order, which is no
+    /// failure; whether it starts it again is a matter of the manifest (`restart`).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn example(cx: &fuchsine_driver::DriverContext) {
+    /// cx.logger().info("the image is written");
+    /// cx.finish();
+    /// # }
+    /// ```
+    pub fn finish(&self) {
+        self.context.finish();
+    }
 }
 
 impl fmt::Debug for DriverContext {

@@ -91,7 +91,7 @@ pub use driver::{BindProperty, Driver, StartError, StopError};
 pub use logger::{Level, Logger};
 pub use message::{Arena, Handle, HandleKind, Message};
 pub use net::BindError;
-pub use node::{AddChildError, Child, ChildNode, Node};
+pub use node::{AddChildError, Child, ChildNode, Node, Parent};
 pub use offload::{Lane, OffloadError, OffloadHandle, StopToken, blocking, offload};
 pub use status::{Canceled, Status};
 pub use task::{JoinError, JoinHandle, spawn};

@@ -37,7 +37,28 @@ impl Node {
         self.properties().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Connects to a service that the parent offers at this node; gives the client end of a new channel.
+    /// The names of the parents, in the order of the manifest, if the driver is a composite: a driver on several nodes at
+    /// once. Empty for any other driver.
+    pub fn parents(&self) -> Vec<String> {
+        let names = self.property("parents").unwrap_or_default();
+        names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// One parent of a composite. Nothing is asked of the host yet: what is no parent, or an optional one that is not
+    /// there, has no properties, and no service is found on it.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(cx: &fuchsine_driver::DriverContext) -> Result<(), fuchsine_driver::Status> {
+    /// let left = cx.node().parent("left").connect("block").await?;
+    /// # drop(left); Ok(()) }
+    /// ```
+    pub fn parent(&self, name: &str) -> Parent {
+        Parent { node: self.clone(), name: name.to_owned() }
+    }
+
+    /// Connects to a service that the parent offers at this node; gives the client end of a new channel. Of a composite it
+    /// is the first parent that is asked; [`parent`](Self::parent) names another.
     ///
     /// # Errors
     /// `NotFound`: the parent offers no such service. `Unavailable`: the parent is stopping. `Canceled`: the dispatcher
@@ -56,6 +77,43 @@ impl Node {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("name", &self.name()).finish()
+    }
+}
+
+/// One of the nodes that a composite is made of.
+#[derive(Debug, Clone)]
+pub struct Parent {
+    node: Node,
+    name: String,
+}
+
+impl Parent {
+    /// The name that the manifest gives it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its properties, as they were when the driver was started.
+    pub fn properties(&self) -> Vec<(String, String)> {
+        let of_it = |(key, value): (String, String)| {
+            let key = key.strip_prefix(&self.name)?.strip_prefix('/')?;
+            Some((key.to_owned(), value))
+        };
+        self.node.properties().into_iter().filter_map(of_it).collect()
+    }
+
+    /// One property.
+    pub fn property(&self, key: &str) -> Option<String> {
+        self.properties().into_iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// Connects to a service that is offered at this node; gives the client end of a new channel.
+    ///
+    /// # Errors
+    /// `NotFound`: no such service, or an optional parent that is not there at this moment. `Unavailable`: the driver above
+    /// is stopping. `Canceled`: the dispatcher that awaits shuts down. `BadState`: outside of any dispatcher.
+    pub async fn connect(&self, service: &str) -> Result<Channel, Status> {
+        self.node.connect(&format!("{}/{service}", self.name)).await
     }
 }
 

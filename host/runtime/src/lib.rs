@@ -25,14 +25,18 @@ mod supervisor;
 pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{
-    DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError, Summary, Waiting,
+    DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError, Summary, Target, Waiting,
 };
 pub use life_cycle::Phase;
 pub use load::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
 pub use log::LogLine;
 pub use manifest::{
-    Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver, Source, kind_name,
+    Change, ChangeKind, Diagnostic, LogFormat, LogSettings, Manifest, ManifestError, Place, Plan, PlannedDriver,
+    Source, kind_name,
 };
-pub use node::Properties;
+pub use node::{BindRule, Condition, Properties};
 pub use registry::{Registry, RegistryError};
-pub use supervisor::Failure;
+pub use supervisor::{
+    Backoff, Consequence, Explanation, Failure, Limit, Mismatch, Offer, OfferVerdict, OnPanic, OperateError,
+    ParentRule, Policy, Restart,
+};

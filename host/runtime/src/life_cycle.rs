@@ -79,6 +79,8 @@ pub(crate) enum Next {
     ShutDown,
     /// Call `stop`, then say `stopped`.
     Stop,
+    /// Have the `stop` that runs dropped, then say `stopped`.
+    CutStop,
     /// Drop the driver, then say `destroyed`.
     Destroy,
     /// The instance is gone: check its node.
@@ -167,6 +169,16 @@ impl LifeCycle {
             Phase::PreparingStop => self.breaks(Phase::ShuttingDown, Next::ShutDown),
             // Children that are being removed, dispatchers that shut down, a `stop` that runs: those end first.
             phase => self.breaks(phase, Next::Nothing),
+        }
+    }
+
+    /// Its time is up: what its hooks wait for is dropped. Dispatchers that shut down and a destruction end as they do.
+    pub(crate) fn hurry(&mut self) -> Next {
+        match self.phase {
+            Phase::Starting => self.breaks(Phase::RemovingChildren, Next::RemoveChildren),
+            Phase::PreparingStop => self.breaks(Phase::ShuttingDown, Next::ShutDown),
+            Phase::Stopping => Next::CutStop,
+            _ => Next::Nothing,
         }
     }
 

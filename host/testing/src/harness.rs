@@ -59,7 +59,7 @@ impl Settings {
         let (failures, hub, name) = (Arc::clone(failures), Arc::clone(&self.hub), self.name());
         let builder = Host::builder(plan)
             .observer(move |event| {
-                if let HostEvent::Failed { driver, failure } = event {
+                if let HostEvent::Failed { driver, failure, .. } = event {
                     failures.lock().push((driver, failure));
                 }
             })

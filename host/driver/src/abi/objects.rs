@@ -334,6 +334,11 @@ impl ContextObject {
         unsafe { (table().context_fail)(self.raw(), status.as_raw(), Str::new(message)) };
     }
 
+    pub(crate) fn finish(&self) {
+        // SAFETY: the object is alive and the text valid for the call.
+        unsafe { (table().context_fail)(self.raw(), super::types::OK, Str::EMPTY) };
+    }
+
     pub(crate) fn publish_address(&self, address: &str) -> Result<(), Status> {
         // SAFETY: the object is alive and the text valid for the call.
         Status::result_of(unsafe { (table().context_publish_address)(self.raw(), Str::new(address)) })

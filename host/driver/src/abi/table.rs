@@ -233,7 +233,8 @@ pub struct Table {
     /// Delivers the configuration as the text of one JSON object: the keys of the driver's entry, defaults filled in.
     pub context_config: unsafe extern "C" fn(context: *const RawContext, sink: TextSink),
     /// Tells the host that the driver cannot go on: it is stopped as if the user had asked, and counts as failed for
-    /// this reason. Asynchronous; the first call counts.
+    /// this reason. With status 0 it has done its work: it is stopped likewise, and counts as not failed. Asynchronous; the
+    /// first call counts.
     pub context_fail: unsafe extern "C" fn(context: *const RawContext, status: i32, message: Str),
     /// Publishes an address at which clients of the outside world reach the driver (a URL). Before the end of `start`
     /// it becomes part of the host's ready line. `BadState`: the driver is stopping.

@@ -241,6 +241,28 @@ fn further_dispatchers_end_with_the_driver_and_their_observers_run_last() {
     assert_eq!(journal().take(), ["second ended"]);
 }
 
+/// Says that it is done.
+struct Done(#[allow(dead_code, reason = "kept for its drop")] DriverContext);
+
+impl Driver for Done {
+    const NAME: &'static str = "done";
+
+    async fn start(cx: DriverContext) -> Result<Self, StartError> {
+        cx.finish();
+        cx.fail(Status::Internal, "too late to fail");
+        Ok(Done(cx))
+    }
+}
+
+#[test]
+fn a_driver_that_has_done_its_work_says_so_and_has_not_failed() {
+    let host = FakeHost::new();
+    let mut driver = host.start(&DriverEntry::of::<Done>(), "{}", None);
+    assert_eq!(driver.started(), Some(Ok(())));
+    assert_eq!((driver.is_finished(), driver.failure()), (true, None));
+    driver.stop_in_order();
+}
+
 #[test]
 fn a_context_that_outlives_its_driver_answers_bad_state() {
     struct Leaver;

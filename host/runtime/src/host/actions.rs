@@ -16,8 +16,8 @@ use super::shared::{Shared, driver_status};
 use super::summary::DriverSummary;
 use crate::life_cycle::{InstanceId, Refused};
 use crate::load;
-use crate::node::NodeId;
-use crate::supervisor::{Action, Failure, Supervisor};
+use crate::node::{NodeId, RuleId};
+use crate::supervisor::{Action, Consequence, Failure, Supervisor};
 
 impl Shared {
     /// Does one thing.
@@ -35,8 +35,19 @@ impl Shared {
             }),
             Action::Stop(id) => self.with(id, |instance| self.stop_driver(instance)),
             Action::Destroy(id) => self.with(id, |instance| self.destroy(instance)),
-            Action::Released(id) => self.released(id),
-            Action::Failed(id, failure) => self.with(id, |instance| self.failed(instance, failure)),
+            Action::CutStop(id) => self.with(id, |instance| self.cut_stop(instance)),
+            Action::Watch(id, after) => self.watch(id, after),
+            Action::RestartLater { node, number, after } => self.restart_later(node, number, after),
+            Action::Released(id) => self.released(id, false),
+            Action::GivenUp(id) => self.released(id, true),
+            Action::Failed(id, failure, consequence) => {
+                self.with(id, |instance| self.failed(instance, failure, consequence));
+            }
+            Action::Finished(id, consequence) => self.with(id, |instance| {
+                tracing::info!(driver = instance.name, node = instance.node_path, "has come to its end; {consequence}");
+                self.tell(HostEvent::Finished { driver: instance.name.clone(), consequence });
+            }),
+            Action::Abort(id) => self.with(id, |instance| self.abort(instance)),
             Action::NodeRemoved(node) => {
                 let (services, removed) = self.state.lock().nodes.take(node);
                 services.into_iter().for_each(Service::give_up);
@@ -53,15 +64,20 @@ impl Shared {
                 self.tell(HostEvent::Stopping);
             }
             Action::AllGone => {
-                let now = self.runtime.now();
-                let mut state = self.state.lock();
-                state.gone = true;
-                state.took = state.stopping_since.map_or(Duration::ZERO, |since| now.duration_since(since));
-                drop(state);
-                self.changed.notify_all();
-                self.tell(HostEvent::Stopped);
+                let shared = self.arc();
+                self.timers.end(move || shared.all_gone());
             }
         }
+    }
+
+    fn all_gone(&self) {
+        let now = self.runtime.now();
+        let mut state = self.state.lock();
+        state.gone = true;
+        state.took = state.stopping_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        drop(state);
+        self.changed.notify_all();
+        self.tell(HostEvent::Stopped);
     }
 
     fn with(&self, id: InstanceId, act: impl FnOnce(&Arc<Instance>)) {
@@ -71,8 +87,8 @@ impl Shared {
         }
     }
 
-    fn start(&self, id: InstanceId, rule: usize, node: NodeId) {
-        let planned = &self.plan.drivers[rule];
+    fn start(&self, id: InstanceId, rule: RuleId, node: NodeId) {
+        let Some(planned) = self.state.lock().drivers.get(&rule).cloned() else { return };
         let driver = self.runtime.new_driver(&planned.name);
         let instance = {
             let mut state = self.state.lock();
@@ -169,17 +185,40 @@ impl Shared {
         let Some(value) = instance.state.lock().value.take() else { return ended(Ok(())) };
         match self.last_dispatcher(instance, DispatcherBuilder::new().allow_sync_calls()) {
             Ok(last) => load::stop(instance, value, &last, ended),
-            Err(error) if error.status() == Status::NoResources && self.another_is_stopping(id) => {
+            Err(error) if error.status() == Status::NoResources && self.another_is_stopping() => {
                 // Whoever stops now gives a thread back.
                 instance.state.lock().value = Some(value);
                 self.state.lock().waiting_for_thread.push_back(id);
             }
-            Err(error) => {
-                instance.state.lock().value = Some(value);
-                let message = format!("its stop was not called: {error}");
-                ended(Err(load::HookFailure { status: driver_status(error.status()), message, panicked: false }));
-            }
+            Err(error) => match self.last_dispatcher(instance, DispatcherBuilder::new()) {
+                Ok(last) => {
+                    tracing::warn!(
+                        driver = instance.name,
+                        node = instance.node_path,
+                        "its stop cannot have a thread to block on, so what blocks in it is refused: {error}"
+                    );
+                    load::stop(instance, value, &last, ended);
+                }
+                Err(error) => {
+                    instance.state.lock().value = Some(value);
+                    let message = format!("its stop was not called: {error}");
+                    ended(Err(load::HookFailure { status: driver_status(error.status()), message, panicked: false }));
+                }
+            },
         }
+    }
+
+    /// Drops what the `stop` of a driver waits for, which ends it.
+    fn cut_stop(&self, instance: &Instance) {
+        let last = instance.state.lock().last.as_ref().map(|last| last.owner.clone());
+        if let Some(owner) = last {
+            shut_down(&owner, || {});
+            return;
+        }
+        // It waits for a thread that it does not get.
+        let id = instance.id;
+        self.state.lock().waiting_for_thread.retain(|waiting| *waiting != id);
+        self.advance(|supervisor| supervisor.stopped(id));
     }
 
     fn destroy(&self, instance: &Arc<Instance>) {
@@ -215,6 +254,7 @@ impl Shared {
                 let dispatcher = dispatcher.release();
                 load::runs_as(owner.id(), instance);
                 instance.state.lock().last = Some(LastDispatcher { owner, dispatcher: dispatcher.clone() });
+                self.state.lock().on_last_dispatchers += 1;
                 Ok(dispatcher)
             }
             Err(error) => {
@@ -224,12 +264,12 @@ impl Shared {
         }
     }
 
-    fn another_is_stopping(&self, id: InstanceId) -> bool {
-        let state = self.state.lock();
-        state.instances.values().any(|other| other.id != id && other.state.lock().last.is_some())
+    /// Asked by one that has no dispatcher to stop on.
+    fn another_is_stopping(&self) -> bool {
+        self.state.lock().on_last_dispatchers > 0
     }
 
-    fn released(&self, id: InstanceId) {
+    fn released(&self, id: InstanceId, given_up: bool) {
         let now = self.runtime.now();
         let mut state = self.state.lock();
         let Some(instance) = state.instances.remove(&id) else { return };
@@ -242,24 +282,56 @@ impl Shared {
             counters,
             stop_took: inner.going_since.map_or(Duration::ZERO, |since| now.duration_since(since)),
             failure: inner.failure.clone(),
+            is_restarted: inner.is_restarted,
+            is_given_up: given_up,
         });
+        state.given_up += usize::from(given_up);
+        if inner.last.is_some() && !given_up {
+            state.on_last_dispatchers -= 1;
+        }
         drop(inner);
         let next = state.waiting_for_thread.pop_front();
         drop(state);
-        tracing::debug!(driver = instance.name, node = instance.node_path, "is gone");
+        if given_up {
+            tracing::error!(
+                driver = instance.name,
+                node = instance.node_path,
+                "was given up: the host goes on without it, and its dispatchers and threads are leaked"
+            );
+            self.tell(HostEvent::GivenUp { driver: instance.name.clone() });
+        } else {
+            tracing::debug!(driver = instance.name, node = instance.node_path, "is gone");
+        }
         if let Some(next) = next {
             self.with(next, |instance| self.stop_driver(instance));
         }
     }
 
-    fn failed(&self, instance: &Instance, failure: Failure) {
-        tracing::error!(driver = instance.name, node = instance.node_path, "{failure}");
-        instance.state.lock().failure = Some(failure.to_string());
-        let mut state = self.state.lock();
-        state.first_failure.get_or_insert_with(|| (instance.name.clone(), failure.clone()));
-        drop(state);
-        self.changed.notify_all();
-        self.tell(HostEvent::Failed { driver: instance.name.clone(), failure });
+    fn failed(&self, instance: &Instance, failure: Failure, consequence: Consequence) {
+        let is_restarted = matches!(consequence, Consequence::Restart { .. });
+        match is_restarted {
+            true => tracing::warn!(driver = instance.name, node = instance.node_path, "{failure}; {consequence}"),
+            false if consequence != Consequence::Down => {
+                tracing::error!(driver = instance.name, node = instance.node_path, "{failure}; {consequence}");
+            }
+            false => tracing::error!(driver = instance.name, node = instance.node_path, "{failure}"),
+        }
+        let mut inner = instance.state.lock();
+        inner.failure = Some(failure.to_string());
+        inner.is_restarted = is_restarted;
+        drop(inner);
+        if !is_restarted && consequence != Consequence::Rematch {
+            self.state.lock().first_failure.get_or_insert_with(|| (instance.name.clone(), failure.clone()));
+            self.changed.notify_all();
+        }
+        self.tell(HostEvent::Failed { driver: instance.name.clone(), failure, consequence });
+    }
+
+    /// Ends the process, as the policy of a driver that panicked says.
+    fn abort(&self, instance: &Instance) -> ! {
+        tracing::error!(driver = instance.name, node = instance.node_path, "panicked, and its policy is to abort");
+        self.tell(HostEvent::Aborting { driver: instance.name.clone() });
+        std::process::abort()
     }
 
     fn tell(&self, event: HostEvent) {
@@ -271,7 +343,7 @@ impl Shared {
 }
 
 /// Shuts a driver of the runtime down, or joins a shutdown that a panic has begun; `then` is called once, at its end.
-fn shut_down(driver: &Driver, then: impl FnOnce() + Send + 'static) {
+pub(super) fn shut_down(driver: &Driver, then: impl FnOnce() + Send + 'static) {
     let Err(begun) = driver.shutdown(then) else { return };
     if let Err(over) = driver.observe_shutdown(begun.into_observer()) {
         (over.into_observer())();

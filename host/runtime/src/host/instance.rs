@@ -45,6 +45,8 @@ pub(crate) struct InstanceState {
     pub(crate) going_since: Option<Instant>,
     /// Why it failed, if it did.
     pub(crate) failure: Option<String>,
+    /// Whether it is started again after that.
+    pub(crate) is_restarted: bool,
 }
 
 /// The dispatcher on which a driver ends. It is the host's, with an owner of its own for each instance, so that a

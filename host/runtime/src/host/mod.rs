@@ -6,9 +6,11 @@
 mod actions;
 mod instance;
 mod nodes;
+mod operate;
 mod services;
 mod shared;
 mod summary;
+mod timers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +20,14 @@ use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
 
 pub(crate) use instance::Instance;
 pub use nodes::NodeInfo;
+pub use operate::Target;
 pub(crate) use services::Service;
 pub(crate) use shared::{Shared, driver_status};
 pub use summary::{DriverSummary, StopError, Summary, Waiting};
 
 use crate::log::LogLine;
 use crate::manifest::Plan;
-use crate::supervisor::Failure;
+use crate::supervisor::{Consequence, Failure};
 
 /// What a host tells its observer, on whichever thread it happens. The observer must not block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +39,31 @@ pub enum HostEvent {
         addresses: Vec<String>,
     },
     /// A driver failed; it and what is below its node are being stopped. Before [`Started`](HostEvent::Started) it is
-    /// the whole host that stops.
+    /// the whole host that stops, unless the driver is started again.
     Failed {
         /// The driver's name in the manifest.
         driver: String,
         /// How.
         failure: Failure,
+        /// Whether it is started again.
+        consequence: Consequence,
+    },
+    /// A driver has come to its own end; what follows is its policy's.
+    Finished {
+        /// The driver's name in the manifest.
+        driver: String,
+        /// Whether it is started again.
+        consequence: Consequence,
+    },
+    /// A driver did not stop in time and was given up: the host goes on without it, and something of it still runs.
+    GivenUp {
+        /// The driver's name in the manifest.
+        driver: String,
+    },
+    /// A driver panicked whose policy is to end the process, which happens when the observer has returned.
+    Aborting {
+        /// The driver's name in the manifest.
+        driver: String,
     },
     /// The drivers that are left are being stopped. Comes once.
     Stopping,
@@ -225,6 +247,12 @@ impl Host {
     /// What every dispatcher does and holds at this moment.
     pub fn dump(&self) -> RuntimeDump {
         self.shared.runtime().dump()
+    }
+}
+
+impl Host {
+    fn shared(&self) -> &Shared {
+        &self.shared
     }
 }
 

@@ -1,7 +1,7 @@
 //! The node tree as users see it: what is there at one moment.
 
 use crate::life_cycle::Phase;
-use crate::node::{Binding, Properties};
+use crate::node::{Binding, NodeId, Properties};
 
 use super::shared::State;
 
@@ -13,6 +13,7 @@ pub struct NodeInfo {
     pub(crate) services: Vec<String>,
     pub(crate) driver: Option<(String, Phase)>,
     pub(crate) quarantined: bool,
+    pub(crate) state: String,
 }
 
 impl NodeInfo {
@@ -46,6 +47,11 @@ impl NodeInfo {
         self.driver.as_ref().map(|(_, phase)| *phase)
     }
 
+    /// Who has it, or why nobody has, as a sentence.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
     /// Whether a driver failed here, so that the node is offered to nobody any more.
     pub fn is_quarantined(&self) -> bool {
         self.quarantined
@@ -60,7 +66,9 @@ impl State {
         let mut infos = Vec::new();
         while let Some(id) = to_visit.pop() {
             let Some(node) = tree.get(id) else { continue };
-            to_visit.extend(node.children.iter().rev());
+            let below = |child: &&NodeId| tree.get(**child).is_some_and(|child| child.parent == Some(id));
+            // One that only rests on this node stands below its parent.
+            to_visit.extend(node.children.iter().rev().filter(below));
             if id == tree.root() {
                 continue;
             }
@@ -73,11 +81,21 @@ impl State {
             infos.push(NodeInfo {
                 path: tree.path(id).to_string(),
                 properties: node.properties.clone(),
-                services: self.nodes.service_names(id),
+                services: self.service_names(id),
                 driver,
-                quarantined: node.binding == Binding::Quarantined,
+                quarantined: matches!(node.binding, Binding::Quarantined(_)),
+                state: self.supervisor.node_state(id),
             });
         }
         infos
+    }
+
+    /// What is offered at a node; at a composite, what is offered at each of its parents.
+    fn service_names(&self, id: NodeId) -> Vec<String> {
+        let mut names = self.nodes.service_names(id);
+        for (parent, node) in self.supervisor.parents_of_composite(id) {
+            names.extend(self.nodes.service_names(node).into_iter().map(|name| format!("{parent}/{name}")));
+        }
+        names
     }
 }

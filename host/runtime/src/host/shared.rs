@@ -8,7 +8,7 @@
 //! Whoever has something under way (a hook that runs, an observer that will come) holds an `Arc` of this, so a host
 //! whose handle was dropped still comes to its orderly end.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant as RealInstant};
 
@@ -18,11 +18,12 @@ use parking_lot::{Condvar, Mutex};
 use super::instance::Instance;
 use super::services::{NodeExtras, Removed, Service};
 use super::summary::{DriverSummary, StopError, Summary, Waiting};
+use super::timers::Timers;
 use super::{HostState, LogObserver, NotStarted, Observer};
 use crate::life_cycle::{InstanceId, Phase, Refused};
-use crate::manifest::Plan;
-use crate::node::{AddError, NodeId, Properties};
-use crate::supervisor::{Action, Failure, Rule, Supervisor};
+use crate::manifest::{Plan, PlannedDriver};
+use crate::node::{AddError, NodeId, Properties, RuleId};
+use crate::supervisor::{Action, Failure, Supervisor};
 
 /// How long a host waits for its own runtime after all drivers have stopped, at least.
 const LAST_GRACE: Duration = Duration::from_millis(500);
@@ -33,8 +34,10 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// The inside of a host.
 pub(crate) struct Shared {
     pub(super) me: Weak<Shared>,
-    pub(super) plan: Plan,
     pub(super) runtime: Runtime,
+    /// When the host was made; the clock of the supervisor begins here.
+    made_at: Instant,
+    pub(super) timers: Timers,
     pub(super) observer: Observer,
     log_observer: Option<LogObserver>,
     pub(super) state: Mutex<State>,
@@ -45,6 +48,10 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) supervisor: Supervisor,
+    /// What the host runs, as it was read last.
+    pub(super) plan: Plan,
+    /// Its drivers as rules of the supervisor, and those that are gone of which something may be left.
+    pub(super) drivers: BTreeMap<RuleId, Arc<PlannedDriver>>,
     pub(super) begun: bool,
     pub(super) queue: VecDeque<Action>,
     /// Whether a thread carries out actions.
@@ -56,8 +63,10 @@ pub(super) struct State {
     pub(super) summaries: Vec<DriverSummary>,
     /// Instances whose `stop` waits until a thread for sync calls is free.
     pub(super) waiting_for_thread: VecDeque<InstanceId>,
-    /// Drivers whose wait for a node was logged.
-    pub(super) told_waiting: BTreeSet<String>,
+    /// How many instances are in their `stop` or their destruction.
+    pub(super) on_last_dispatchers: usize,
+    /// How many were given up, so that something of them still runs.
+    pub(super) given_up: usize,
     pub(super) started: bool,
     pub(super) stopping_since: Option<Instant>,
     pub(super) first_failure: Option<(String, Failure)>,
@@ -72,9 +81,15 @@ impl Shared {
         observer: Observer,
         log_observer: Option<LogObserver>,
     ) -> Arc<Shared> {
-        let rule = |driver: &crate::PlannedDriver| Rule { name: driver.name.clone(), bind: driver.bind.clone() };
+        let supervisor = Supervisor::new(plan.drivers.iter().map(PlannedDriver::rule).collect());
+        let drivers = plan.drivers.iter().filter_map(|driver| {
+            // The names of a plan are unique, so each finds its own.
+            Some((supervisor.rule_of(driver.name())?, Arc::new(driver.clone())))
+        });
         let state = State {
-            supervisor: Supervisor::new(plan.drivers.iter().map(rule).collect()),
+            drivers: drivers.collect(),
+            supervisor,
+            plan,
             begun: false,
             queue: VecDeque::new(),
             performing: false,
@@ -83,7 +98,8 @@ impl Shared {
             addresses: Vec::new(),
             summaries: Vec::new(),
             waiting_for_thread: VecDeque::new(),
-            told_waiting: BTreeSet::new(),
+            on_last_dispatchers: 0,
+            given_up: 0,
             started: false,
             stopping_since: None,
             first_failure: None,
@@ -92,7 +108,8 @@ impl Shared {
         };
         Arc::new_cyclic(|me| Shared {
             me: me.clone(),
-            plan,
+            made_at: runtime.now(),
+            timers: Timers::default(),
             runtime,
             observer,
             log_observer,
@@ -142,6 +159,11 @@ impl Shared {
         });
     }
 
+    /// The driver has done what it was there for.
+    pub(crate) fn finished(&self, id: InstanceId) {
+        self.event(|state| state.supervisor.finished(id));
+    }
+
     /// The driver cannot go on.
     pub(crate) fn ended(&self, id: InstanceId, reason: String) {
         self.event(|state| state.supervisor.ended(id, reason));
@@ -180,9 +202,16 @@ impl Shared {
         }
     }
 
-    /// The service of this name that the driver above offers at the node.
+    /// The service of this name that the driver above offers at the node. A composite reaches those of its parents by
+    /// `PARENT/SERVICE`, and those of the first by their bare names too.
     pub(crate) fn service(&self, node: NodeId, name: &str) -> Option<Service> {
-        self.state.lock().nodes.service(node, name)
+        let state = self.state.lock();
+        let (node, name) =
+            match state.supervisor.parent_of_composite(node, name.split_once('/').map(|(parent, _)| parent)) {
+                Some(parent) => (parent?, name.split_once('/').map_or(name, |(_, service)| service)),
+                None => (node, name),
+            };
+        state.nodes.service(node, name)
     }
 
     /// # Errors
@@ -197,8 +226,10 @@ impl Shared {
     }
 
     /// Feeds an event to the state, then carries out what follows unless another thread is at it.
-    fn event<R>(&self, feed: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn event<R>(&self, feed: impl FnOnce(&mut State) -> R) -> R {
+        let now = self.runtime.now().duration_since(self.made_at);
         let mut state = self.state.lock();
+        state.supervisor.at(now);
         let result = feed(&mut state);
         let actions = state.supervisor.take_actions();
         state.queue.extend(actions);
@@ -211,7 +242,7 @@ impl Shared {
             state = self.state.lock();
         }
         state.performing = false;
-        let waiting = state.newly_waiting();
+        let waiting = state.supervisor.newly_waiting();
         drop(state);
         for (driver, message) in waiting {
             tracing::warn!(driver, "{message}");
@@ -298,9 +329,13 @@ impl Shared {
             state = self.state.lock();
         }
         drop(state);
+        let given_up = self.state.lock().given_up;
         let left = deadline.saturating_duration_since(RealInstant::now()).max(LAST_GRACE);
+        // The threads of a driver that was given up may never come back, and have been told of.
+        let left = if given_up > 0 { LAST_GRACE } else { left };
         let shut_down = if owns_runtime { self.runtime.shutdown(left) } else { Ok(()) };
         match shut_down {
+            Err(ShutdownError::TimedOut(_)) if given_up > 0 => Ok(self.summary()),
             Err(ShutdownError::TimedOut(dump)) => Err(StopError::new(self.summary(), Vec::new(), *dump)),
             _ => Ok(self.summary()),
         }
@@ -312,27 +347,6 @@ impl Shared {
             Some(Waiting { driver: instance.name.clone(), node: instance.node_path.clone(), phase })
         };
         state.supervisor.instances().filter_map(waiting).collect()
-    }
-}
-
-impl State {
-    /// The drivers that wait for a node and were not told of yet, with what they wait for.
-    fn newly_waiting(&mut self) -> Vec<(String, String)> {
-        let State { supervisor, told_waiting, .. } = self;
-        let waiting = supervisor.waiting_for_a_node().into_iter();
-        waiting
-            .filter(|rule| told_waiting.insert(rule.name.clone()))
-            .map(|rule| (rule.name.clone(), waits_for(rule, &supervisor.bound_where_it_matches(rule))))
-            .collect()
-    }
-}
-
-/// What is told about a driver that waits for a node, given the drivers on those that it would have taken.
-fn waits_for(rule: &Rule, taken_by: &[&str]) -> String {
-    let wanted = format!("waits for a node with {}", rule.bind);
-    match taken_by {
-        [] => format!("{wanted}; there is none yet"),
-        _ => format!("{wanted}; one node carries one driver, and `{}` is there already", taken_by.join("`, `")),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct DriverSummary {
     pub(crate) counters: Counters,
     pub(crate) stop_took: Duration,
     pub(crate) failure: Option<String>,
+    pub(crate) is_restarted: bool,
+    pub(crate) is_given_up: bool,
 }
 
 impl Summary {
@@ -30,9 +32,9 @@ impl Summary {
         &self.drivers
     }
 
-    /// Whether any driver failed for good.
+    /// Whether any driver failed for good: so that it was not started again.
     pub fn has_failed(&self) -> bool {
-        self.drivers.iter().any(|driver| driver.failure.is_some())
+        self.drivers.iter().any(|driver| driver.failure.is_some() && !driver.is_restarted)
     }
 
     /// How long the stop took, by the clock of the runtime.
@@ -65,6 +67,16 @@ impl DriverSummary {
     /// Why it failed, if it did.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// Whether it was started again after that failure.
+    pub fn is_restarted(&self) -> bool {
+        self.is_restarted
+    }
+
+    /// Whether it did not stop in time, so that something of it may still run. Its numbers are those of that moment.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 }
 

@@ -53,14 +53,16 @@ pub(super) unsafe extern "C" fn config(pointer: *const RawContext, sink: TextSin
 pub(super) unsafe extern "C" fn fail(pointer: *const RawContext, status: i32, message: Str) {
     // SAFETY: the caller holds the context, and lends the message for the call.
     let (instance, message) = unsafe { (instance(pointer), message.to_text()) };
+    let Some(host) = instance.host.upgrade() else { return };
+    if status == fuchsine_driver::abi::OK {
+        return host.finished(instance.id);
+    }
     let reason = match (message.is_empty(), Status::result_of(status)) {
         (true, Err(status)) => status.to_string(),
         (true, Ok(())) => "no reason given".to_owned(),
         (false, _) => message,
     };
-    if let Some(host) = instance.host.upgrade() {
-        host.ended(instance.id, reason);
-    }
+    host.ended(instance.id, reason);
 }
 
 pub(super) unsafe extern "C" fn publish_address(pointer: *const RawContext, address: Str) -> i32 {

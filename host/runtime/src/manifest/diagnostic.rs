@@ -19,20 +19,31 @@ pub struct Diagnostic {
     message: String,
     place: Option<Place>,
     help: Vec<String>,
+    is_warning: bool,
 }
 
 impl Diagnostic {
     pub(crate) fn at(place: Place, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { message: message.into(), place: Some(place), help: Vec::new() }
+        Diagnostic { message: message.into(), place: Some(place), help: Vec::new(), is_warning: false }
     }
 
     pub(crate) fn general(message: impl Into<String>) -> Diagnostic {
-        Diagnostic { message: message.into(), place: None, help: Vec::new() }
+        Diagnostic { message: message.into(), place: None, help: Vec::new(), is_warning: false }
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help.push(help.into());
         self
+    }
+
+    pub(crate) fn warning(mut self) -> Diagnostic {
+        self.is_warning = true;
+        self
+    }
+
+    /// Whether it keeps nothing from running.
+    pub fn is_warning(&self) -> bool {
+        self.is_warning
     }
 
     /// What is wrong, in one sentence, with the suggestion if there is one.
@@ -52,7 +63,7 @@ impl Diagnostic {
 
     /// The message with the line that it is about, as a compiler shows it. Ends without a line break.
     pub fn render(&self) -> String {
-        let mut out = format!("error: {}", self.message);
+        let mut out = format!("{}: {}", if self.is_warning { "warning" } else { "error" }, self.message);
         let Some(place) = &self.place else {
             for help in &self.help {
                 out.push_str(&format!("\n  = help: {help}"));

@@ -1,6 +1,7 @@
 //! The values that a configuration key accepts, by its kind, and the form in which the driver gets them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use fuchsine_driver::abi::{ConfigKey, ConfigKind};
 use serde_json::Value;
@@ -118,6 +119,11 @@ fn split_at_commas(text: &str) -> Value {
 
 fn size(text: &str) -> Option<Value> {
     measure(text, SIZES).map(Value::from)
+}
+
+/// A duration such as `250ms`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    measure(text, DURATIONS).map(Duration::from_millis)
 }
 
 /// A whole number with a unit; a unit may be spelt in any case where that is not ambiguous.

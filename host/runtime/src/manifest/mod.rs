@@ -5,7 +5,9 @@
 //! 3. [`plan`](Manifest::plan): against the drivers that exist.
 
 mod brackets;
+mod changes;
 mod diagnostic;
+mod driver_table;
 mod kind;
 mod overrides;
 mod parse;
@@ -18,7 +20,9 @@ mod spec;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
+pub use changes::{Change, ChangeKind};
 pub use diagnostic::{Diagnostic, ManifestError};
 pub(crate) use kind::default_value;
 pub use kind::name as kind_name;

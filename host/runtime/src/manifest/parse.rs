@@ -27,13 +27,27 @@ const MAX_BYTES: u64 = 1 << 20;
 const TOP_KEYS: &[&str] = &["host", "log", "drivers"];
 const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms", "module_path"];
 const LOG_KEYS: &[&str] = &["level", "format"];
-const DRIVER_KEYS: &[&str] = &["driver", "module", "bind", "config"];
+const DRIVER_KEYS: &[&str] = &[
+    "driver",
+    "module",
+    "bind",
+    "parents",
+    "priority",
+    "config",
+    "restart",
+    "backoff",
+    "limit",
+    "on_panic",
+    "rematch",
+    "stop_timeout",
+];
 
 const LOG_LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 const LOG_FORMATS: &[&str] = &["text", "json"];
 
 const MAX_NAME: usize = NodeTree::MAX_NAME;
 const MAX_THREADS: i64 = 1024;
+const MAX_PRIORITY: i64 = 1_000_000;
 const MAX_STOP_TIMEOUT_MS: i64 = 24 * 60 * 60 * 1000;
 
 impl Manifest {
@@ -101,12 +115,12 @@ fn read(path: &Path) -> Result<Source, ManifestError> {
     Ok(Source::file(path, text))
 }
 
-struct Reader {
-    source: Source,
-    diagnostics: Vec<Diagnostic>,
+pub(super) struct Reader {
+    pub(super) source: Source,
+    pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
+pub(super) type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 
 impl Reader {
     fn manifest(&mut self, root: &DeTable<'_>) -> Manifest {
@@ -170,20 +184,23 @@ impl Reader {
             .string(table, "module")
             .map(|(path, span)| ModuleSpec { path: self.source.resolve(path), place: self.source.place(span) });
         let bind = self.subtable(table, "bind").map(|bind| self.bind(bind));
+        let parents = self.parents(table, bind.is_some());
+        let priority = self.integer(table, "priority", -MAX_PRIORITY..MAX_PRIORITY + 1).unwrap_or_default();
+        let policy = self.policy(table);
         let config = self.subtable(table, "config").map(|config| self.config(config)).unwrap_or_default();
-        let name = name.to_owned();
-        Some(DriverSpec { name, name_place, driver, driver_place, driver_is_given, module, bind, config })
-    }
-
-    fn bind(&mut self, table: &DeTable<'_>) -> Vec<(String, String)> {
-        let mut properties = Vec::new();
-        for (key, value) in in_text_order(table) {
-            match property_text(value.get_ref()) {
-                Some(text) => properties.push((key.get_ref().to_string(), text)),
-                None => self.expected(value, &format!("property `{}`", key.get_ref()), "a string, integer or boolean"),
-            }
-        }
-        properties
+        Some(DriverSpec {
+            name: name.to_owned(),
+            name_place,
+            driver,
+            driver_place,
+            driver_is_given,
+            module,
+            bind,
+            parents,
+            priority,
+            policy,
+            config,
+        })
     }
 
     fn config(&mut self, table: &DeTable<'_>) -> BTreeMap<String, Setting> {
@@ -221,7 +238,7 @@ impl Reader {
 
     // What the tables above are read with.
 
-    fn refuse_unknown(&mut self, table: &DeTable<'_>, known: &[&str], whose: &str) {
+    pub(super) fn refuse_unknown(&mut self, table: &DeTable<'_>, known: &[&str], whose: &str) {
         for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             self.unknown(key.span(), key.get_ref(), known, whose, &format!("known keys: {}", list_of(known)));
         }
@@ -234,18 +251,18 @@ impl Reader {
         }
     }
 
-    fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str], whose: &str, help: &str) {
+    pub(super) fn unknown(&mut self, span: Range<usize>, key: &str, known: &[&str], whose: &str, help: &str) {
         let message = format!("unknown key `{key}` in {whose}{}", did_you_mean(key, known.iter().copied()));
         self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help(help));
     }
 
-    fn expected(&mut self, value: &Spanned<DeValue<'_>>, what: &str, kind: &str) {
+    pub(super) fn expected(&mut self, value: &Spanned<DeValue<'_>>, what: &str, kind: &str) {
         let found = value.get_ref().type_str();
         let message = format!("{what} must be {kind}, and this is {} {found}", article(found));
         self.diagnostics.push(Diagnostic::at(self.source.place(value.span()), message));
     }
 
-    fn as_table<'a, 'i>(&mut self, value: &'a Spanned<DeValue<'i>>, what: &str) -> Option<&'a DeTable<'i>> {
+    pub(super) fn as_table<'a, 'i>(&mut self, value: &'a Spanned<DeValue<'i>>, what: &str) -> Option<&'a DeTable<'i>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             self.expected(value, &format!("`{what}`"), "a table");
@@ -253,11 +270,11 @@ impl Reader {
         table
     }
 
-    fn subtable<'a, 'i>(&mut self, table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
+    pub(super) fn subtable<'a, 'i>(&mut self, table: &'a DeTable<'i>, key: &str) -> Option<&'a DeTable<'i>> {
         self.as_table(table.get(key)?, key)
     }
 
-    fn string<'a>(&mut self, table: &'a DeTable<'_>, key: &str) -> Option<(&'a str, Range<usize>)> {
+    pub(super) fn string<'a>(&mut self, table: &'a DeTable<'_>, key: &str) -> Option<(&'a str, Range<usize>)> {
         let value = table.get(key)?;
         let text = value.get_ref().as_str();
         if text.is_none() {
@@ -278,7 +295,7 @@ impl Reader {
         paths.unwrap_or_default()
     }
 
-    fn one_of(&mut self, table: &DeTable<'_>, key: &str, what: &str, known: &[&str]) -> Option<String> {
+    pub(super) fn one_of(&mut self, table: &DeTable<'_>, key: &str, what: &str, known: &[&str]) -> Option<String> {
         let (word, span) = self.string(table, key)?;
         if known.contains(&word) {
             return Some(word.to_owned());
@@ -293,7 +310,7 @@ impl Reader {
         self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help(help));
     }
 
-    fn integer(&mut self, table: &DeTable<'_>, key: &str, range: Range<i64>) -> Option<i64> {
+    pub(super) fn integer(&mut self, table: &DeTable<'_>, key: &str, range: Range<i64>) -> Option<i64> {
         let value = table.get(key)?;
         let Some(integer) = value.get_ref().as_integer() else {
             self.expected(value, &format!("`{key}`"), "an integer");
@@ -313,7 +330,7 @@ fn list_of(known: &[&str]) -> String {
 }
 
 /// The entries of a table in the order in which they were written; the parser keeps them by name.
-fn in_text_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<Entry<'a, 'i>> {
+pub(super) fn in_text_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<Entry<'a, 'i>> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
@@ -330,7 +347,7 @@ pub(crate) fn article(noun: &str) -> &'static str {
 }
 
 /// The text by which a property is compared. Numbers in any notation are equal if they are the same number.
-fn property_text(value: &DeValue<'_>) -> Option<String> {
+pub(super) fn property_text(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Boolean(truth) => Some(truth.to_string()),

@@ -12,6 +12,7 @@ use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
 use crate::node::BindRule;
 use crate::registry::Registry;
+use crate::supervisor::{ParentRule, Policy, Rule};
 
 /// A manifest that was checked and can be run.
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ pub struct Plan {
     pub(crate) threads: Option<usize>,
     pub(crate) stop_timeout: Duration,
     pub(crate) drivers: Vec<PlannedDriver>,
+    pub(crate) warnings: Vec<Diagnostic>,
 }
 
 /// One driver of a plan.
@@ -27,6 +29,9 @@ pub struct PlannedDriver {
     pub(crate) name: String,
     pub(crate) entry: &'static DriverEntry,
     pub(crate) bind: BindRule,
+    pub(crate) parents: Vec<ParentRule>,
+    pub(crate) priority: i64,
+    pub(crate) policy: Policy,
     /// One JSON object: all settings, and the defaults of all other keys that have one.
     pub(crate) config: String,
 }
@@ -41,6 +46,11 @@ impl Plan {
     pub fn stop_timeout(&self) -> Duration {
         self.stop_timeout
     }
+
+    /// What can be run, but is probably not what was meant: rules that can never match, for example.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
 }
 
 impl PlannedDriver {
@@ -54,9 +64,45 @@ impl PlannedDriver {
         self.entry
     }
 
-    /// The properties that a node must have, as text; `None` for a driver that gets a node of its own.
+    /// The properties that a node must have, as text; `None` for a driver that gets a node of its own, and for a
+    /// composite, which has [`parents`](Self::parents).
     pub fn binds_to(&self) -> Option<String> {
         (!self.bind.is_empty()).then(|| self.bind.to_string())
+    }
+
+    /// What a node must be; empty where [`binds_to`](Self::binds_to) is `None`.
+    pub fn bind(&self) -> &BindRule {
+        &self.bind
+    }
+
+    /// The nodes that a composite is made of; empty for any other driver.
+    pub fn parents(&self) -> &[ParentRule] {
+        &self.parents
+    }
+
+    /// Who of several drivers that match gets a node: the highest; of equal ones the first in the manifest.
+    pub fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    /// What becomes of it when it ends, fails or does not stop.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether it gets a node of its own.
+    pub(crate) fn has_own_node(&self) -> bool {
+        self.bind.is_empty() && self.parents.is_empty()
+    }
+
+    pub(crate) fn rule(&self) -> Rule {
+        Rule {
+            name: self.name.clone(),
+            bind: self.bind.clone(),
+            parents: self.parents.clone(),
+            priority: self.priority,
+            policy: self.policy.clone(),
+        }
     }
 
     /// The configuration as the driver gets it: the text of one JSON object.
@@ -75,7 +121,7 @@ impl Manifest {
         let mut diagnostics = Vec::new();
         let drivers: Vec<PlannedDriver> =
             self.drivers.iter().filter_map(|spec| planned(spec, self, registry, &mut diagnostics)).collect();
-        if diagnostics.is_empty() && drivers.iter().all(|driver| !driver.bind.is_empty()) {
+        if diagnostics.is_empty() && !drivers.iter().any(PlannedDriver::has_own_node) {
             let message = "nothing would ever start: every driver waits for a node of another one";
             let help = "a driver with `bind = {}`, or one that has no bind rule of its own, gets a node of its own";
             let place = self.drivers.first().map(|spec| spec.name_place.clone());
@@ -86,7 +132,8 @@ impl Manifest {
         diagnostics.sort_by_key(|diagnostic: &Diagnostic| {
             diagnostic.place().map(|place| (place.source().is_override(), place.start()))
         });
-        let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers };
+        let warnings = if diagnostics.is_empty() { self.warnings(&drivers) } else { Vec::new() };
+        let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers, warnings };
         ManifestError::unless_empty(diagnostics, plan)
     }
 }
@@ -105,11 +152,20 @@ fn planned(
         }
     };
     let bind = match &spec.bind {
-        Some(properties) => BindRule::new(properties.iter().cloned()),
-        None => BindRule::new(entry.bind()),
+        Some(bound_to) => bound_to.rule.clone(),
+        None if !spec.parents.is_empty() => BindRule::default(),
+        None => BindRule::equal(entry.bind()),
     };
     let config = config(spec, entry, diagnostics);
-    Some(PlannedDriver { name: spec.name.clone(), entry, bind, config: Value::Object(config).to_string() })
+    Some(PlannedDriver {
+        name: spec.name.clone(),
+        entry,
+        bind,
+        parents: spec.parents.iter().map(|(parent, _)| parent.clone()).collect(),
+        priority: spec.priority,
+        policy: spec.policy.clone(),
+        config: Value::Object(config).to_string(),
+    })
 }
 
 fn config(spec: &DriverSpec, entry: &'static DriverEntry, diagnostics: &mut Vec<Diagnostic>) -> Map<String, Value> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
+use crate::node::BindRule;
+use crate::supervisor::{ParentRule, Policy};
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,9 +76,21 @@ pub(crate) struct DriverSpec {
     pub(crate) driver_is_given: bool,
     /// The module that it is from, if that was said.
     pub(crate) module: Option<ModuleSpec>,
-    /// Properties that a node must have; `None`: what the driver itself asks for.
-    pub(crate) bind: Option<Vec<(String, String)>>,
+    /// What a node must be; `None`: what the driver itself asks for.
+    pub(crate) bind: Option<BoundTo>,
+    /// The nodes that a composite is made of.
+    pub(crate) parents: Vec<(ParentRule, Place)>,
+    pub(crate) priority: i64,
+    pub(crate) policy: Policy,
     pub(crate) config: BTreeMap<String, Setting>,
+}
+
+/// A bind rule, with where it was said.
+#[derive(Debug, Clone)]
+pub(crate) struct BoundTo {
+    pub(crate) rule: BindRule,
+    /// Of each condition, its value.
+    pub(crate) places: Vec<Place>,
 }
 
 /// One value of a driver's configuration, with where it came from.

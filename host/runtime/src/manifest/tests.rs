@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::node::BindRule;
+use crate::supervisor::Policy;
 
 fn parse(text: &str) -> Result<Manifest, ManifestError> {
     Manifest::parse(Source::file("host.toml", text))
@@ -58,14 +60,15 @@ fn everything_that_a_manifest_can_say_is_read() {
     assert_eq!(manifest.log().level.as_deref(), Some("debug"));
     assert_eq!(manifest.log().format, Some(LogFormat::Json));
     let [zeta, alpha] = &manifest.drivers[..] else { panic!("the order of the text is kept") };
-    assert_eq!((zeta.name.as_str(), zeta.driver.as_str(), &zeta.bind), ("zeta", "ramdisk", &None));
+    assert_eq!((zeta.name.as_str(), zeta.driver.as_str(), zeta.bind.is_none()), ("zeta", "ramdisk", true));
     assert_eq!(zeta.config["size"].value, 1 << 20);
     assert_eq!(zeta.config["fill"].value, serde_json::json!([1, 2.5]));
     assert_eq!(zeta.config["nested"].value, serde_json::json!({ "a": true }));
     assert_eq!(zeta.config["at"].value, "2026-01-02");
     assert_eq!(alpha.driver, "alpha");
-    let bind = [("protocol", "block"), ("unit", "7"), ("removable", "false")];
-    assert_eq!(alpha.bind, Some(bind.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec()));
+    let bind = BindRule::equal([("protocol", "block"), ("unit", "7"), ("removable", "false")]);
+    assert_eq!(alpha.bind.as_ref().map(|bound_to| &bound_to.rule), Some(&bind));
+    assert!(zeta.parents.is_empty() && zeta.policy == Policy::default());
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn a_mistake_is_shown_as_a_compiler_shows_it() {
          |\n\
          2 | \tdirver = \"ramdisk\"\n  \
          | \t^^^^^^\n  \
-         = help: known keys: `bind`, `config`, `driver`, `module`; what the driver understands goes into `config`"
+         = help: known keys: `backoff`, `bind`, `config`, `driver`, `limit`, `module`, `on_panic`, `parents`, `priority`, `rematch`, `restart`, `stop_timeout`; what the driver understands goes into `config`"
     );
 }
 
@@ -96,7 +99,7 @@ level = 3
 [drivers."a b"]
 [drivers.disk]
 driver = 5
-bind = { protocol = ["block"], x = 1979-05-27 }
+bind = { protocol = [[]], x = 1979-05-27 }
 config = { size = inf, big = 99999999999999999999 }
 [drivers.nbd]
 config = "none"
@@ -110,8 +113,8 @@ host.toml:7:10: unknown log format `jsn`; did you mean `json`?
 host.toml:8:9: `level` must be a string, and this is an integer
 host.toml:9:10: `a b` cannot name a driver: letters, digits, `-` and `_` are allowed
 host.toml:11:10: `driver` must be a string, and this is an integer
-host.toml:12:21: property `protocol` must be a string, integer or boolean, and this is an array
-host.toml:12:36: property `x` must be a string, integer or boolean, and this is a datetime
+host.toml:12:21: property `protocol` must be a string, integer or boolean, an array of them, `{ not = … }` or `{ optional = … }`, and this is an array
+host.toml:12:31: property `x` must be a string, integer or boolean, an array of them, `{ not = … }` or `{ optional = … }`, and this is a datetime
 host.toml:13:19: a number that is not finite cannot be handed to a driver
 host.toml:13:30: an integer of more than 64 bits cannot be handed to a driver
 host.toml:15:10: `config` must be a table, and this is a string"

@@ -1,6 +1,4 @@
-//! Properties of nodes, and the rule by which a driver asks for some.
-
-use std::fmt;
+//! Properties of nodes.
 
 /// The properties of one node: names and values, both text, in the order in which they were given. A name stands once;
 /// the last value counts.
@@ -45,56 +43,12 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Properties {
     }
 }
 
-/// What a driver asks of a node: equality of all listed properties.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BindRule(Vec<(String, String)>);
-
-impl BindRule {
-    pub(crate) fn new<N: Into<String>, V: Into<String>>(properties: impl IntoIterator<Item = (N, V)>) -> BindRule {
-        BindRule(properties.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
-    }
-
-    /// Whether nothing is asked for. Such a driver binds to no node of another driver: it gets one of its own.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn matches(&self, properties: &Properties) -> bool {
-        !self.is_empty() && self.0.iter().all(|(name, value)| properties.get(name) == Some(value.as_str()))
-    }
-}
-
-impl fmt::Display for BindRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, (name, value)) in self.0.iter().enumerate() {
-            let separator = if n == 0 { "" } else { ", " };
-            write!(f, "{separator}{name} = {value:?}")?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn node() -> Properties {
         Properties::from_iter([("protocol", "block"), ("bus", "0")])
-    }
-
-    #[test]
-    fn a_rule_matches_only_if_all_its_properties_are_equal() {
-        assert!(BindRule::new([("protocol", "block")]).matches(&node()));
-        assert!(BindRule::new([("protocol", "block"), ("bus", "0")]).matches(&node()));
-        assert!(!BindRule::new([("protocol", "block"), ("bus", "1")]).matches(&node()));
-        assert!(!BindRule::new([("protocol", "network")]).matches(&node()));
-        assert!(!BindRule::new([("speed", "0")]).matches(&node()));
-    }
-
-    #[test]
-    fn an_empty_rule_matches_no_node() {
-        assert!(!BindRule::default().matches(&node()));
-        assert!(!BindRule::default().matches(&Properties::default()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The tree of nodes: names, properties, who is bound where, and what is leaving.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use super::properties::Properties;
@@ -11,6 +11,14 @@ use crate::life_cycle::InstanceId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(u64);
 
+/// One driver of the manifest, as far as matching is concerned. Ids are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RuleId(pub(crate) u32);
+
+/// The nodes that one composite is made of. Ids are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SetId(pub(crate) u32);
+
 /// Who is bound to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
@@ -18,8 +26,28 @@ pub(crate) enum Binding {
     Unbound,
     /// This driver instance.
     Bound(InstanceId),
-    /// A driver failed here. The node is kept, and offered to nobody.
-    Quarantined,
+    /// It is one of the parents of a composite.
+    Part(SetId),
+    /// This driver is started here again in a while. The number tells one wait from the next.
+    Waiting(RuleId, u64),
+    /// This driver was stopped by request. The node is kept, and offered to nobody until it is asked for.
+    Held(RuleId),
+    /// This driver came to its own end here. The node is kept, and offered to nobody.
+    Done(RuleId),
+    /// This driver failed here. The node is kept, and offered to nobody.
+    Quarantined(RuleId),
+}
+
+impl Binding {
+    /// The driver that was here last, where none is now and the node is not offered to others.
+    pub(crate) fn last(self) -> Option<RuleId> {
+        match self {
+            Binding::Waiting(rule, _) | Binding::Held(rule) | Binding::Done(rule) | Binding::Quarantined(rule) => {
+                Some(rule)
+            }
+            Binding::Unbound | Binding::Bound(_) | Binding::Part(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -27,11 +55,30 @@ pub(crate) struct Node {
     pub(crate) name: String,
     /// The root has none.
     pub(crate) parent: Option<NodeId>,
-    /// In the order in which they were added.
-    pub(crate) children: Vec<NodeId>,
+    /// The nodes beside the parent that it must not outlive: what a composite is made of.
+    pub(crate) rests_on: Vec<NodeId>,
+    /// In the order in which they were added, those that only rest on it too.
+    pub(crate) children: BTreeSet<NodeId>,
+    /// The driver that the node was made for, if it was made for one.
+    pub(crate) made_for: Option<RuleId>,
     pub(crate) properties: Properties,
     pub(crate) binding: Binding,
     pub(crate) removal: Removal,
+}
+
+impl Node {
+    fn new(name: &str, parent: Option<NodeId>, properties: Properties) -> Node {
+        Node {
+            name: name.to_owned(),
+            parent,
+            rests_on: Vec::new(),
+            children: BTreeSet::new(),
+            made_for: None,
+            properties,
+            binding: Binding::Unbound,
+            removal: Removal::Running,
+        }
+    }
 }
 
 /// Why a node was not added.
@@ -51,6 +98,8 @@ pub(crate) enum AddError {
 #[derive(Debug)]
 pub(crate) struct NodeTree {
     nodes: BTreeMap<NodeId, Node>,
+    /// Which child of a node has a name.
+    names: HashMap<(NodeId, String), NodeId>,
     root: NodeId,
     next: u64,
 }
@@ -60,15 +109,8 @@ impl NodeTree {
 
     pub(crate) fn new() -> NodeTree {
         let root = NodeId(0);
-        let node = Node {
-            name: String::new(),
-            parent: None,
-            children: Vec::new(),
-            properties: Properties::default(),
-            binding: Binding::Unbound,
-            removal: Removal::Running,
-        };
-        NodeTree { nodes: BTreeMap::from([(root, node)]), root, next: 1 }
+        let node = Node::new("", None, Properties::default());
+        NodeTree { nodes: BTreeMap::from([(root, node)]), names: HashMap::new(), root, next: 1 }
     }
 
     pub(crate) fn root(&self) -> NodeId {
@@ -95,55 +137,88 @@ impl NodeTree {
     }
 
     /// Adds a node below `parent`. The property `name` is the node's name, unless another value is given for it.
-    pub(crate) fn add(&mut self, parent: NodeId, name: &str, properties: Properties) -> Result<NodeId, AddError> {
+    pub(crate) fn add(&mut self, parent: NodeId, name: &str, mut properties: Properties) -> Result<NodeId, AddError> {
         let bad = name.is_empty()
             || name.chars().count() > Self::MAX_NAME
             || name.chars().any(|c| c == '/' || c.is_control());
         if bad {
             return Err(AddError::BadName(name.to_owned()));
         }
-        let above = self.nodes.get(&parent).filter(|node| !node.removal.is_leaving()).ok_or(AddError::ParentLeaving)?;
-        if let Some(sibling) = above.children.iter().filter_map(|id| self.nodes.get(id)).find(|node| node.name == name)
-        {
+        self.nodes.get(&parent).filter(|node| !node.removal.is_leaving()).ok_or(AddError::ParentLeaving)?;
+        let key = (parent, name.to_owned());
+        if let Some(sibling) = self.names.get(&key).and_then(|id| self.nodes.get(id)) {
             let leaving = sibling.removal.is_leaving();
-            return Err(if leaving { AddError::Leaving } else { AddError::Exists }(name.to_owned()));
+            return Err(if leaving { AddError::Leaving } else { AddError::Exists }(key.1));
         }
         let id = NodeId(self.next);
         self.next += 1;
-        let mut properties = properties;
         properties.add_default("name", name);
-        let node = Node {
-            name: name.to_owned(),
-            parent: Some(parent),
-            children: Vec::new(),
-            properties,
-            binding: Binding::Unbound,
-            removal: Removal::Running,
-        };
-        self.nodes.insert(id, node);
-        self.nodes.get_mut(&parent).expect("looked up above").children.push(id);
+        self.nodes.insert(id, Node::new(name, Some(parent), properties));
+        self.names.insert(key, id);
+        self.nodes.get_mut(&parent).expect("looked up above").children.insert(id);
         Ok(id)
     }
 
-    /// Takes a node out; returns its parent.
+    /// Has a node without children rest on others: it counts as a child of each of them.
+    pub(crate) fn rest_on(&mut self, id: NodeId, others: Vec<NodeId>) {
+        for other in &others {
+            if let Some(other) = self.nodes.get_mut(other) {
+                other.children.insert(id);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.rests_on = others;
+        }
+    }
+
+    /// Takes a node out; returns the nodes that it was a child of. Those of the root are none.
     ///
     /// # Panics
     /// If the node has children: those go first.
-    pub(crate) fn take_out(&mut self, id: NodeId) -> Option<NodeId> {
-        let node = self.nodes.remove(&id)?;
+    pub(crate) fn take_out(&mut self, id: NodeId) -> Vec<NodeId> {
+        let Some(node) = self.nodes.remove(&id) else { return Vec::new() };
         assert!(node.children.is_empty(), "the node `{}` was removed before its children", node.name);
-        if let Some(parent) = node.parent.and_then(|parent| self.nodes.get_mut(&parent)) {
-            parent.children.retain(|&child| child != id);
+        if let Some(parent) = node.parent {
+            self.names.remove(&(parent, node.name));
         }
-        node.parent
+        let above: Vec<NodeId> = node.parent.into_iter().chain(node.rests_on).collect();
+        for parent in &above {
+            if let Some(parent) = self.nodes.get_mut(parent) {
+                parent.children.remove(&id);
+            }
+        }
+        above
     }
 
-    /// The node and all below it, parents before children, and of siblings the newest first.
+    /// All nodes above this one, each once.
+    pub(crate) fn above(&self, id: NodeId) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::new();
+        let mut to_visit = vec![id];
+        while let Some(node) = to_visit.pop().and_then(|id| self.nodes.get(&id)) {
+            let parents = node.parent.iter().chain(&node.rests_on);
+            to_visit.extend(parents.copied().filter(|&parent| found.insert(parent)));
+        }
+        found
+    }
+
+    /// The node of this path, such as `/ramdisk/block`.
+    pub(crate) fn find(&self, path: &str) -> Option<NodeId> {
+        let path = path.strip_prefix('/')?;
+        if path.is_empty() {
+            return Some(self.root);
+        }
+        path.split('/').try_fold(self.root, |at, name| self.names.get(&(at, name.to_owned())).copied())
+    }
+
+    /// The node and all below it, each once, and of siblings the newest first. A node stands behind its parent.
     pub(crate) fn subtree(&self, id: NodeId) -> Vec<NodeId> {
         let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
         let mut to_visit = vec![id];
         while let Some(id) = to_visit.pop() {
-            if let Some(node) = self.nodes.get(&id) {
+            let Some(node) = self.nodes.get(&id) else { continue };
+            // Most have one parent and can be reached by one way only.
+            if node.rests_on.is_empty() || seen.insert(id) {
                 found.push(id);
                 to_visit.extend(&node.children);
             }
@@ -203,7 +278,7 @@ mod tests {
         let disk = add(&mut tree, NodeId(0), "disk");
         assert!(tree.get_mut(disk).unwrap().removal.mark());
         assert_eq!(tree.add(NodeId(0), "disk", Properties::default()), Err(AddError::Leaving("disk".into())));
-        assert_eq!(tree.take_out(disk), Some(NodeId(0)));
+        assert_eq!(tree.take_out(disk), [NodeId(0)]);
         assert_ne!(add(&mut tree, NodeId(0), "disk"), disk);
     }
 
@@ -240,6 +315,34 @@ mod tests {
         let a1 = add(&mut tree, a, "1");
         assert_eq!(tree.subtree(tree.root()), [tree.root(), b, a, a1]);
         assert_eq!(tree.subtree(a), [a, a1]);
+    }
+
+    #[test]
+    fn a_node_that_rests_on_others_is_a_child_of_each_and_stands_once() {
+        let mut tree = NodeTree::new();
+        let (a, b) = (add(&mut tree, NodeId(0), "a"), add(&mut tree, NodeId(0), "b"));
+        let both = add(&mut tree, NodeId(0), "both");
+        tree.rest_on(both, vec![a, b]);
+        assert_eq!(tree.subtree(a), [a, both]);
+        assert_eq!(tree.subtree(tree.root()), [tree.root(), both, b, a]);
+        assert_eq!(tree.above(both), BTreeSet::from([tree.root(), a, b]));
+        assert_eq!(tree.path(both).to_string(), "/both");
+        assert_eq!(tree.take_out(both), [tree.root(), a, b]);
+        assert_eq!(tree.subtree(a), [a]);
+    }
+
+    #[test]
+    fn a_node_is_found_by_its_path() {
+        let mut tree = NodeTree::new();
+        let disk = add(&mut tree, NodeId(0), "disk");
+        let block = add(&mut tree, disk, "block");
+        assert_eq!(
+            (tree.find("/"), tree.find("/disk"), tree.find("/disk/block")),
+            (Some(NodeId(0)), Some(disk), Some(block))
+        );
+        for path in ["", "disk", "/disk/", "//disk", "/disk/block/x"] {
+            assert_eq!(tree.find(path), None, "{path}");
+        }
     }
 
     #[test]

@@ -5,106 +5,106 @@
 //! can be tested by feeding it events (`model.rs` does).
 //!
 //! 1. [`begin`](Supervisor::begin) gives every driver without a bind rule a node of its own below the root.
-//! 2. A node is *offered* when the driver that added it has started: the first rule of the manifest that matches binds
-//!    a new instance to it. One node carries one driver; one rule may be bound to many nodes, but not to more than
-//!    [`MAX_STACKED`] on top of each other: a driver whose rule matches what it adds itself would never end.
+//! 2. A node is *offered* when the driver that added it has started: the first rule that matches (`rules`) binds a new
+//!    instance to it, or takes it as a parent of a composite (`sets`). One node carries one driver; one rule may be bound
+//!    to many nodes, but not to more than [`MAX_STACKED`] on top of each other: a driver whose rule matches what it adds
+//!    itself would never end.
 //! 3. A removal marks the whole subtree, then drivers stop from the leaves up (`node::removal`), siblings side by side,
 //!    the newest first.
-//! 4. A driver that fails is taken down children first, and its node is quarantined: kept, but offered to nobody.
-//! 5. When no driver is left, the host stops.
-//! 6. Until every driver of the manifest has started once, any failure stops the whole host; after that, it stops only
-//!    the failed driver and what is below it.
+//! 4. A driver that fails is taken down children first. Its policy (`restart`) says whether it is started again; if not,
+//!    its node is quarantined: kept, but offered to nobody, or to other drivers only where the policy says `rematch`.
+//! 5. Drivers are stopped, started and replaced by request (`operate`) by the same way: what becomes of the node is
+//!    written down as the instance's [`After`], and the removal of the node comes before all of it.
+//! 6. When no driver is left and none waits for its restart or was stopped by request, the host stops.
+//! 7. Until every driver of the manifest has started once, any failure that is not followed by a restart stops the whole
+//!    host; after that, it stops only the failed driver and what is below it.
+//! 8. A driver with a stop timeout that does not stop in time is hurried first: what its hooks wait for is dropped. If it
+//!    is still there a little later, it is given up: the host goes on without it, and it is never started again.
 
+mod action;
+mod ends;
+mod explain;
 #[cfg(test)]
 mod model;
+mod offers;
+mod operate;
+mod restart;
+mod rules;
+mod sets;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::life_cycle::{InstanceId, LifeCycle, Next, Phase, Refused};
-use crate::node::{AddError, BindRule, Binding, DriverPresence, Duty, NodeId, NodeTree, Properties};
+use crate::node::{AddError, Binding, DriverPresence, Duty, NodeId, NodeTree, Properties, RuleId};
+
+pub(crate) use action::Action;
+pub use action::{Consequence, Failure};
+pub use explain::{Explanation, Mismatch, Offer, Verdict as OfferVerdict};
+pub use operate::OperateError;
+pub use restart::{Backoff, Limit, OnPanic, Policy, Restart};
+use restart::{End, History};
+pub use rules::ParentRule;
+pub(crate) use rules::Rule;
+use rules::Rules;
+use sets::{Left, Sets};
 
 /// How many nodes between the root and a node may carry drivers of one rule. Nobody stacks a driver on itself so often
 /// on purpose.
 const MAX_STACKED: usize = 16;
 
-/// One driver of the manifest, as far as matching is concerned. Known by its index.
-#[derive(Debug, Clone)]
-pub(crate) struct Rule {
-    pub(crate) name: String,
-    pub(crate) bind: BindRule,
-}
+/// How long a driver that was hurried has until it is given up, at most.
+const LAST_GRACE: Duration = Duration::from_secs(1);
 
-/// What the host does next. Each of the first five ends with an event about the same instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Create its default dispatcher and call `start`; then `started` or `start_failed`.
-    Start { instance: InstanceId, rule: usize, node: NodeId },
-    /// Call `prepare_stop`; then `prepared`.
-    PrepareStop(InstanceId),
-    /// Shut down all dispatchers of the driver; then `dispatchers_down`.
-    ShutDown(InstanceId),
-    /// Call `stop`; then `stopped`.
-    Stop(InstanceId),
-    /// Drop the driver; then `destroyed`.
-    Destroy(InstanceId),
-    /// An instance is gone for good.
-    Released(InstanceId),
-    /// A driver failed, for this reason.
-    Failed(InstanceId, Failure),
-    /// A node is out of the tree.
-    NodeRemoved(NodeId),
-    /// Every driver of the manifest has started. Comes at most once, and not once the host stops.
-    AllStarted,
-    /// The host is stopping: drivers that are left are being stopped.
-    Stopping,
-    /// Nothing is left. The last action of a host.
-    AllGone,
-}
-
-/// How a driver failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
-    /// Its `start` did not succeed, for this reason.
-    Start(String),
-    /// One of its callbacks or hooks panicked with this message.
-    Panic(String),
-    /// It told the host that it cannot go on, for this reason.
-    Ended(String),
-    /// Something went wrong while it stopped. It is gone all the same.
-    Stop(String),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Failure::Start(reason) => write!(f, "failed to start: {reason}"),
-            Failure::Panic(message) => write!(f, "panicked: {message}"),
-            Failure::Ended(reason) => write!(f, "cannot go on: {reason}"),
-            Failure::Stop(reason) => write!(f, "did not stop well: {reason}"),
-        }
-    }
+/// What becomes of the node of an instance that ends, unless the node goes too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// It is offered again.
+    Offer,
+    /// It is offered again, but not to the same driver.
+    OfferOthers,
+    /// The same driver is started there again, so long after this one is gone.
+    Restart(Duration),
+    Hold,
+    Done,
+    Quarantine,
 }
 
 #[derive(Debug)]
 struct Instance {
     life: LifeCycle,
     node: NodeId,
-    rule: usize,
+    rule: RuleId,
     failed: bool,
+    after: Option<After>,
+    /// Whether its stop is watched, and has been found to be late.
+    watched: bool,
+    late: bool,
 }
 
 /// The machine. See the head of the module.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     tree: NodeTree,
-    rules: Vec<Rule>,
-    /// Whether an instance of the rule of the same index has ever started.
-    started: Vec<bool>,
+    rules: Rules,
+    sets: Sets,
     instances: BTreeMap<InstanceId, Instance>,
     next_instance: u64,
+    /// How many instances are starting.
+    starting: usize,
+    /// What is remembered of the ends of drivers, for as long as their node is there.
+    histories: BTreeMap<NodeId, (RuleId, History)>,
+    /// How many nodes wait for the restart of their driver, and how many are held.
+    waiting: usize,
+    held: usize,
+    next_wait: u64,
+    /// The rules that get a node of their own as soon as its name is free.
+    homeless: BTreeSet<RuleId>,
+    /// The time of the event, on a clock of the host's.
+    now: Duration,
+    begun: bool,
     all_started: bool,
     stopping: bool,
     actions: Vec<Action>,
@@ -114,19 +114,36 @@ impl Supervisor {
     pub(crate) fn new(rules: Vec<Rule>) -> Supervisor {
         Supervisor {
             tree: NodeTree::new(),
-            started: vec![false; rules.len()],
-            rules,
+            rules: Rules::new(rules),
+            sets: Sets::default(),
             instances: BTreeMap::new(),
             next_instance: 0,
+            starting: 0,
+            histories: BTreeMap::new(),
+            waiting: 0,
+            held: 0,
+            next_wait: 0,
+            homeless: BTreeSet::new(),
+            now: Duration::ZERO,
+            begun: false,
             all_started: false,
             stopping: false,
             actions: Vec::new(),
         }
     }
 
+    /// Tells the time of the next event.
+    pub(crate) fn at(&mut self, now: Duration) {
+        self.now = now;
+    }
+
     /// What is to be done, in order. Each action is returned once.
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
+    }
+
+    pub(crate) fn rule_of(&self, name: &str) -> Option<RuleId> {
+        self.rules.find(name)
     }
 
     pub(crate) fn tree(&self) -> &NodeTree {
@@ -146,40 +163,16 @@ impl Supervisor {
         self.instances.iter().map(|(&id, instance)| (id, instance.life.phase()))
     }
 
-    /// The rules that wait for a node, while nothing is on its way that could still bring one.
-    pub(crate) fn waiting_for_a_node(&self) -> Vec<&Rule> {
-        let busy = self.stopping || self.instances.values().any(|instance| instance.life.phase() == Phase::Starting);
-        let bound = |rule: usize| self.instances.values().any(|instance| instance.rule == rule);
-        let idle = |&(index, _): &(usize, &Rule)| !busy && !self.started[index] && !bound(index);
-        self.rules.iter().enumerate().filter(idle).map(|(_, rule)| rule).collect()
-    }
-
-    /// The drivers that are bound to nodes which this rule matches, each once.
-    pub(crate) fn bound_where_it_matches(&self, rule: &Rule) -> Vec<&str> {
-        let nodes = self.tree.subtree(self.tree.root()).into_iter().filter_map(|id| self.tree.get(id));
-        let mut names = Vec::new();
-        for node in nodes.filter(|node| rule.bind.matches(&node.properties)) {
-            let Binding::Bound(instance) = node.binding else { continue };
-            let name = self.instances.get(&instance).map(|instance| self.rules[instance.rule].name.as_str());
-            names.extend(name.filter(|name| !names.contains(name)));
-        }
-        names
-    }
-
     /// The drivers of the manifest of which no instance has ever started.
     pub(crate) fn not_started(&self) -> impl Iterator<Item = &str> {
-        let missing = self.rules.iter().zip(&self.started).filter(|(_, started)| !**started);
-        missing.map(|(rule, _)| rule.name.as_str())
+        self.rules.not_started()
     }
 
     /// Starts the drivers that have a node of their own.
     pub(crate) fn begin(&mut self) {
-        for rule in 0..self.rules.len() {
-            if self.rules[rule].bind.is_empty() {
-                let name = self.rules[rule].name.clone();
-                let node = self.tree.add(self.tree.root(), &name, Properties::default());
-                self.bind(node.expect("driver names are unique, and valid names of nodes"), rule);
-            }
+        self.begun = true;
+        for rule in self.rules.ids() {
+            self.give_own_node(rule);
         }
         self.note_all_started();
     }
@@ -189,8 +182,9 @@ impl Supervisor {
     pub(crate) fn started(&mut self, id: InstanceId) -> Result<(), Refused> {
         let Some(instance) = self.instances.get_mut(&id) else { return Ok(()) };
         let (next, rule) = (instance.life.started()?, instance.rule);
+        self.starting -= usize::from(next != Next::Nothing);
         if matches!(next, Next::OfferChildren) {
-            self.started[rule] = true;
+            self.rules.note_started(rule);
         }
         self.follow(id, next);
         self.check_node_of(id);
@@ -201,6 +195,7 @@ impl Supervisor {
     pub(crate) fn start_failed(&mut self, id: InstanceId, reason: String) -> Result<(), Refused> {
         let Some(instance) = self.instances.get_mut(&id) else { return Ok(()) };
         let next = instance.life.start_failed()?;
+        self.starting -= usize::from(next != Next::Nothing);
         self.record(id, Failure::Start(reason));
         self.follow(id, next);
         self.check_node_of(id);
@@ -226,6 +221,7 @@ impl Supervisor {
     /// A callback or hook of the driver panicked.
     pub(crate) fn panicked(&mut self, id: InstanceId, message: String) {
         let Some(instance) = self.instances.get_mut(&id) else { return };
+        self.starting -= usize::from(instance.life.phase() == Phase::Starting);
         let next = instance.life.panicked();
         self.record(id, Failure::Panic(message));
         self.follow(id, next);
@@ -234,19 +230,72 @@ impl Supervisor {
 
     /// The driver says that it cannot go on.
     pub(crate) fn ended(&mut self, id: InstanceId, reason: String) {
-        let Some(instance) = self.instances.get_mut(&id) else { return };
-        let phase = instance.life.phase();
-        if !matches!(phase, Phase::Starting | Phase::Running) {
-            return;
+        // One that ends already, by request or because it has done its work, ends as it does.
+        let ends = self.instances.get(&id).is_none_or(|instance| instance.after.is_some());
+        if !ends && self.may_end(id) {
+            self.record(id, Failure::Ended(reason));
+            self.end(id);
         }
+    }
+
+    /// The driver says that it has done what it was there for.
+    pub(crate) fn finished(&mut self, id: InstanceId) {
+        let Some(instance) = self.instances.get(&id).filter(|instance| !instance.failed && instance.after.is_none())
+        else {
+            return;
+        };
+        let rule = instance.rule;
+        if self.may_end(id) {
+            let consequence = self.consequence(id, End::Finished);
+            // It cannot start any more than it has.
+            self.rules.note_started(rule);
+            self.actions.push(Action::Finished(id, consequence));
+            self.end(id);
+        }
+    }
+
+    fn may_end(&self, id: InstanceId) -> bool {
+        matches!(self.phase_of(id), Phase::Starting | Phase::Running)
+    }
+
+    fn end(&mut self, id: InstanceId) {
+        let Some(instance) = self.instances.get_mut(&id) else { return };
         let next = instance.life.end();
-        self.record(id, Failure::Ended(reason));
+        if instance.life.phase() == Phase::Starting {
+            self.watch(id);
+        }
         self.follow(id, next);
     }
 
     /// One of its stop hooks did not succeed. It goes all the same.
     pub(crate) fn stop_failed(&mut self, id: InstanceId, reason: String) {
         self.record(id, Failure::Stop(reason));
+    }
+
+    /// The time of its stop is up, and this is what it is stuck in.
+    pub(crate) fn overdue(&mut self, id: InstanceId, stuck: &str) {
+        let Some(instance) = self.instances.get_mut(&id) else { return };
+        let timeout = self.rules.rule(instance.rule).policy.stop_timeout.unwrap_or(LAST_GRACE);
+        if std::mem::replace(&mut instance.late, true) {
+            return self.give_up(id);
+        }
+        self.starting -= usize::from(instance.life.phase() == Phase::Starting);
+        let next = instance.life.hurry();
+        self.record(id, Failure::Stop(format!("the time of its stop ({timeout:?}) is up: {stuck}")));
+        self.actions.push(Action::Watch(id, timeout.min(LAST_GRACE)));
+        self.follow(id, next);
+        self.check_node_of(id);
+    }
+
+    /// The wait for a restart is over.
+    pub(crate) fn restart_due(&mut self, node: NodeId, number: u64) {
+        let Some(found) = self.tree.get(node).filter(|found| !found.removal.is_leaving()) else { return };
+        if let Binding::Waiting(rule, waited) = found.binding
+            && waited == number
+        {
+            self.set_binding(node, Binding::Unbound);
+            self.bind(node, rule);
+        }
     }
 
     // Events about nodes, and about the host.
@@ -263,7 +312,7 @@ impl Supervisor {
         if !matches!(instance.life.phase(), Phase::Starting | Phase::Running) {
             return Err(AddError::ParentLeaving);
         }
-        properties.add_default("parent", &self.rules[instance.rule].name);
+        properties.add_default("parent", self.rules.name(instance.rule));
         let node = self.tree.add(instance.node, name, properties)?;
         self.offer(node);
         Ok(node)
@@ -277,7 +326,18 @@ impl Supervisor {
             first |= self.tree.get_mut(id).is_some_and(|node| node.removal.mark());
         }
         if first {
+            subtree.iter().for_each(|&id| self.leave_set(id));
             subtree.into_iter().for_each(|id| self.check(id));
+        }
+    }
+
+    /// A node that goes is no parent of a composite any more, unless the composite goes before it.
+    fn leave_set(&mut self, id: NodeId) {
+        let Some(Binding::Part(set)) = self.tree.get(id).map(|node| node.binding) else { return };
+        let Some(rule) = self.sets.get(set).and_then(|set| self.rules.get(set.rule)) else { return };
+        match self.sets.leave(set, &rule.rule, id) {
+            Left::Nothing => {}
+            Left::Composite(node) => self.remove(node),
         }
     }
 
@@ -307,87 +367,42 @@ impl Supervisor {
                 self.children_of(id).into_iter().rev().for_each(|child| self.remove(child));
                 self.tell_children_gone(id);
             }
-            Next::PrepareStop => self.actions.push(Action::PrepareStop(id)),
-            Next::ShutDown => self.actions.push(Action::ShutDown(id)),
+            Next::PrepareStop => {
+                self.watch(id);
+                self.actions.push(Action::PrepareStop(id));
+            }
+            Next::ShutDown => {
+                self.watch(id);
+                self.actions.push(Action::ShutDown(id));
+            }
+            Next::CutStop => self.actions.push(Action::CutStop(id)),
             Next::Stop => self.actions.push(Action::Stop(id)),
             Next::Destroy => self.actions.push(Action::Destroy(id)),
             Next::Release => self.release(id),
         }
     }
 
-    fn release(&mut self, id: InstanceId) {
-        let Some(instance) = self.instances.remove(&id) else { return };
-        if let Some(node) = self.tree.get_mut(instance.node) {
-            node.binding = if instance.failed { Binding::Quarantined } else { Binding::Unbound };
-        }
-        self.actions.push(Action::Released(id));
-        self.check(instance.node);
-        if self.instances.is_empty() {
-            // Only a driver brings nodes, so nothing could ever start again.
-            self.stop_all();
-        }
-    }
-
-    fn record(&mut self, id: InstanceId, failure: Failure) {
-        let Some(instance) = self.instances.get_mut(&id) else { return };
-        // The first failure is the reason; what follows from it (a canceled start, say) is not worth a line.
-        if std::mem::replace(&mut instance.failed, true) {
-            return;
-        }
-        self.actions.push(Action::Failed(id, failure));
-        if !self.all_started {
-            self.stop_all();
-        }
-    }
-
-    fn bind(&mut self, node: NodeId, rule: usize) {
+    fn bind(&mut self, node: NodeId, rule: RuleId) {
         let id = InstanceId(self.next_instance);
         self.next_instance += 1;
-        self.instances.insert(id, Instance { life: LifeCycle::starting(), node, rule, failed: false });
-        if let Some(found) = self.tree.get_mut(node) {
-            found.binding = Binding::Bound(id);
-        }
+        let life = LifeCycle::starting();
+        let instance = Instance { life, node, rule, failed: false, after: None, watched: false, late: false };
+        self.instances.insert(id, instance);
+        self.starting += 1;
+        self.rules.note_bound(rule);
+        self.set_binding(node, Binding::Bound(id));
         self.actions.push(Action::Start { instance: id, rule, node });
     }
 
-    /// Binds the first driver that matches, if the node is free and the driver above it has started.
-    fn offer(&mut self, id: NodeId) {
-        let Some(node) = self.tree.get(id) else { return };
-        let parent_runs = match node.parent.and_then(|parent| self.tree.get(parent)).map(|parent| parent.binding) {
-            Some(Binding::Bound(parent)) => self.phase_of(parent) == Phase::Running,
-            Some(Binding::Unbound | Binding::Quarantined) | None => false,
-        };
-        if !parent_runs || node.binding != Binding::Unbound || node.removal.is_leaving() {
-            return;
-        }
-        let Some(rule) = self.rules.iter().position(|rule| rule.bind.matches(&node.properties)) else { return };
-        let above = self.drivers_above(id);
-        if above.iter().filter(|instance| instance.rule == rule).count() < MAX_STACKED {
-            self.bind(id, rule);
-            return;
-        }
-        let Some(Binding::Bound(adder)) = node.parent.and_then(|parent| self.tree.get(parent)).map(|node| node.binding)
-        else {
-            return;
-        };
-        let reason = format!(
-            "`{name}` would be bound once more below itself, where it runs {MAX_STACKED} times already; make its `bind` \
-             match the nodes of other drivers only",
-            name = self.rules[rule].name
-        );
-        self.ended(adder, reason);
-    }
-
-    /// The instances bound to the nodes above this one.
-    fn drivers_above(&self, id: NodeId) -> Vec<&Instance> {
-        let parent_of = |id: NodeId| self.tree.get(id).and_then(|node| node.parent);
-        let above = std::iter::successors(parent_of(id), |&id| parent_of(id));
-        above
-            .filter_map(|id| match self.tree.get(id)?.binding {
-                Binding::Bound(instance) => self.instances.get(&instance),
-                Binding::Unbound | Binding::Quarantined => None,
-            })
-            .collect()
+    /// Changes who is bound to a node, and keeps what is counted of it in step.
+    fn set_binding(&mut self, id: NodeId, binding: Binding) {
+        let Some(node) = self.tree.get_mut(id) else { return };
+        let before = std::mem::replace(&mut node.binding, binding);
+        let count = |of: fn(Binding) -> bool| (usize::from(of(binding)), usize::from(of(before)));
+        let (waits, waited) = count(|binding| matches!(binding, Binding::Waiting(..)));
+        let (holds, held) = count(|binding| matches!(binding, Binding::Held(_)));
+        self.waiting = self.waiting + waits - waited;
+        self.held = self.held + holds - held;
     }
 
     fn check_node_of(&mut self, id: InstanceId) {
@@ -401,7 +416,7 @@ impl Supervisor {
         let Some(node) = self.tree.get(id) else { return };
         let bound = match node.binding {
             Binding::Bound(instance) => Some(instance),
-            Binding::Unbound | Binding::Quarantined => None,
+            _ => None,
         };
         let presence = match bound.map(|instance| self.phase_of(instance)) {
             None => DriverPresence::Absent,
@@ -409,6 +424,12 @@ impl Supervisor {
             Some(_) => DriverPresence::Present,
         };
         let children = node.children.len();
+        if presence == DriverPresence::Starting
+            && node.removal.is_leaving()
+            && let Some(instance) = bound
+        {
+            self.watch(instance);
+        }
         let node = self.tree.get_mut(id).expect("looked up above");
         match node.removal.check(children, presence) {
             Duty::Wait => {}
@@ -423,20 +444,34 @@ impl Supervisor {
     }
 
     fn take_out(&mut self, id: NodeId) {
-        let parent = self.tree.take_out(id);
+        self.set_binding(id, Binding::Unbound);
+        self.histories.remove(&id);
+        let is_root = id == self.tree.root();
+        let above = self.tree.take_out(id);
         self.actions.push(Action::NodeRemoved(id));
-        let Some(parent) = parent else {
+        if is_root {
             self.actions.push(Action::AllGone);
             return;
-        };
-        if let Some(Binding::Bound(above)) = self.tree.get(parent).map(|node| node.binding) {
-            self.tell_children_gone(above);
         }
-        self.check(parent);
+        let parts = self.sets.of_node(id).map(|set| self.sets.dissolve(set)).unwrap_or_default();
+        for &part in &parts {
+            self.set_binding(part, Binding::Unbound);
+        }
+        for &node in &above {
+            if let Some(Binding::Bound(instance)) = self.tree.get(node).map(|node| node.binding) {
+                self.tell_children_gone(instance);
+            }
+            self.check(node);
+        }
+        parts.into_iter().for_each(|part| self.offer(part));
+        for rule in std::mem::take(&mut self.homeless) {
+            self.give_own_node(rule);
+        }
     }
 
     fn tell_children_gone(&mut self, id: InstanceId) {
-        if !self.children_of(id).is_empty() {
+        let node = self.node_of(id).and_then(|node| self.tree.get(node));
+        if node.is_some_and(|node| !node.children.is_empty()) {
             return;
         }
         if let Some(instance) = self.instances.get_mut(&id) {
@@ -447,16 +482,11 @@ impl Supervisor {
 
     fn children_of(&self, id: InstanceId) -> Vec<NodeId> {
         let node = self.node_of(id).and_then(|node| self.tree.get(node));
-        node.map(|node| node.children.clone()).unwrap_or_default()
+        node.map(|node| node.children.iter().copied().collect()).unwrap_or_default()
     }
 
     fn note_all_started(&mut self) {
-        let starting = |instance: &Instance| instance.life.phase() == Phase::Starting;
-        if !self.all_started
-            && !self.stopping
-            && self.started.iter().all(|&started| started)
-            && !self.instances.values().any(starting)
-        {
+        if self.begun && !self.all_started && !self.stopping && self.starting == 0 && self.rules.all_have_started() {
             self.all_started = true;
             self.actions.push(Action::AllStarted);
         }

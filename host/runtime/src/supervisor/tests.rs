@@ -2,12 +2,13 @@
 //! the interleavings.
 
 use super::*;
+use crate::node::BindRule;
 
 const DISK: InstanceId = InstanceId(0);
 const NBD: InstanceId = InstanceId(1);
 
-fn rule(name: &str, bind: &[(&str, &str)]) -> Rule {
-    Rule { name: name.to_owned(), bind: BindRule::new(bind.iter().copied()) }
+pub(super) fn rule(name: &str, bind: &[(&str, &str)]) -> Rule {
+    Rule { name: name.to_owned(), bind: BindRule::equal(bind.iter().copied()), ..Rule::default() }
 }
 
 fn block() -> Properties {
@@ -47,7 +48,7 @@ fn a_driver_without_a_rule_gets_a_node_of_its_own() {
     let mut host = host();
     host.begin();
     let actions = host.take_actions();
-    let [Action::Start { instance: DISK, rule: 0, node }] = actions[..] else { panic!("{actions:?}") };
+    let [Action::Start { instance: DISK, rule: RuleId(0), node }] = actions[..] else { panic!("{actions:?}") };
     assert_eq!(host.tree().path(node).to_string(), "/disk");
 }
 
@@ -59,7 +60,7 @@ fn a_child_node_is_offered_only_once_its_driver_has_started() {
     let node = host.add_child(DISK, "block", block()).unwrap();
     assert_eq!(host.take_actions(), []);
     host.started(DISK).unwrap();
-    assert_eq!(host.take_actions(), [Action::Start { instance: NBD, rule: 1, node }]);
+    assert_eq!(host.take_actions(), [Action::Start { instance: NBD, rule: RuleId(1), node }]);
     host.started(NBD).unwrap();
     assert_eq!(host.take_actions(), [Action::AllStarted]);
 }
@@ -74,10 +75,10 @@ fn a_node_that_appears_later_is_offered_at_once_and_the_first_matching_rule_gets
     ]);
     host.begin();
     host.started(DISK).unwrap();
-    assert_eq!(host.waiting_for_a_node().iter().map(|rule| &*rule.name).collect::<Vec<_>>(), ["slow", "nbd", "other"]);
+    assert_eq!(host.waiting_for_a_node(), ["slow", "nbd", "other"]);
     host.take_actions();
     let node = host.add_child(DISK, "late", block()).unwrap();
-    assert_eq!(host.take_actions(), [Action::Start { instance: NBD, rule: 2, node }]);
+    assert_eq!(host.take_actions(), [Action::Start { instance: NBD, rule: RuleId(2), node }]);
     assert_eq!(host.waiting_for_a_node().len(), 0, "nbd is starting and may bring more nodes");
 }
 
@@ -144,7 +145,11 @@ fn a_start_failure_before_all_have_started_unwinds_the_host_children_first() {
     host.start_failed(NBD, "port 1 is in use".into()).unwrap();
     assert_eq!(
         host.take_actions(),
-        [Action::Failed(NBD, Failure::Start("port 1 is in use".into())), Action::Stopping, Action::ShutDown(NBD),]
+        [
+            Action::Failed(NBD, Failure::Start("port 1 is in use".into()), Consequence::Down),
+            Action::Stopping,
+            Action::ShutDown(NBD),
+        ]
     );
     host.dispatchers_down(NBD).unwrap();
     assert_eq!(host.take_actions(), [Action::Destroy(NBD)]);
@@ -168,7 +173,10 @@ fn a_stop_during_a_start_waits_for_its_end() {
 fn a_panic_takes_down_the_driver_and_its_children_and_nobody_else() {
     let (mut host, node) = running();
     host.panicked(DISK, "boom".into());
-    assert_eq!(host.take_actions(), [Action::Failed(DISK, Failure::Panic("boom".into())), Action::PrepareStop(NBD)]);
+    assert_eq!(
+        host.take_actions(),
+        [Action::Failed(DISK, Failure::Panic("boom".into()), Consequence::Down), Action::PrepareStop(NBD)]
+    );
     stop_in_order(&mut host, NBD);
     let rest = host.take_actions();
     assert_eq!(rest, [Action::Released(NBD), Action::NodeRemoved(node), Action::ShutDown(DISK)]);
@@ -179,7 +187,10 @@ fn a_panic_takes_down_the_driver_and_its_children_and_nobody_else() {
 
     let (mut host, _) = running();
     host.panicked(NBD, "boom".into());
-    assert_eq!(host.take_actions(), [Action::Failed(NBD, Failure::Panic("boom".into())), Action::ShutDown(NBD)]);
+    assert_eq!(
+        host.take_actions(),
+        [Action::Failed(NBD, Failure::Panic("boom".into()), Consequence::Down), Action::ShutDown(NBD)]
+    );
     host.dispatchers_down(NBD).unwrap();
     host.destroyed(NBD).unwrap();
     host.take_actions();
@@ -193,7 +204,7 @@ fn the_node_of_a_failed_driver_is_kept_and_offered_to_nobody() {
     host.dispatchers_down(NBD).unwrap();
     host.destroyed(NBD).unwrap();
     host.take_actions();
-    assert_eq!(host.tree().get(node).map(|node| node.binding), Some(Binding::Quarantined));
+    assert_eq!(host.tree().get(node).map(|node| node.binding), Some(Binding::Quarantined(RuleId(1))));
     host.offer(node);
     assert_eq!(host.take_actions(), []);
 }
@@ -203,7 +214,13 @@ fn a_driver_that_cannot_go_on_is_stopped_with_its_hooks_and_counts_as_failed() {
     let (mut host, _) = running();
     host.ended(DISK, "the medium is gone".into());
     let actions = host.take_actions();
-    assert_eq!(actions, [Action::Failed(DISK, Failure::Ended("the medium is gone".into())), Action::PrepareStop(NBD)]);
+    assert_eq!(
+        actions,
+        [
+            Action::Failed(DISK, Failure::Ended("the medium is gone".into()), Consequence::Down),
+            Action::PrepareStop(NBD)
+        ]
+    );
     stop_in_order(&mut host, NBD);
     assert_eq!(host.take_actions().last(), Some(&Action::PrepareStop(DISK)));
 }
@@ -255,7 +272,7 @@ fn a_driver_that_matches_what_it_adds_itself_is_told_so_and_ends() {
         if layer == InstanceId(MAX_STACKED as u64) {
             host.started(layer).unwrap();
             let actions = host.take_actions();
-            let [Action::Failed(failed, Failure::Ended(why)), Action::Stopping, rest @ ..] = &actions[..] else {
+            let [Action::Failed(failed, Failure::Ended(why), _), Action::Stopping, rest @ ..] = &actions[..] else {
                 panic!("{actions:?}");
             };
             assert_eq!(*failed, layer);
@@ -281,9 +298,9 @@ fn a_node_is_known_by_the_driver_that_added_it() {
     let of_right = host.add_child(right, "block", block()).unwrap();
     host.take_actions();
     host.started(left).unwrap();
-    assert!(matches!(host.take_actions()[..], [Action::Start { rule: 3, node, .. }] if node == of_left));
+    assert!(matches!(host.take_actions()[..], [Action::Start { rule: RuleId(3), node, .. }] if node == of_left));
     host.started(right).unwrap();
-    assert!(matches!(host.take_actions()[..], [Action::Start { rule: 2, node, .. }] if node == of_right));
+    assert!(matches!(host.take_actions()[..], [Action::Start { rule: RuleId(2), node, .. }] if node == of_right));
 }
 
 #[test]

@@ -31,6 +31,11 @@ pub(crate) fn note(journal: &str, line: String) {
     journals().entry(journal.to_owned()).or_default().push(line);
 }
 
+/// How often a line is in a journal.
+pub(crate) fn count(journal: &str, line: &str) -> usize {
+    journals().get(journal).map_or(0, |lines| lines.iter().filter(|found| *found == line).count())
+}
+
 /// Takes the lines of a journal.
 pub(crate) fn journal(journal: &str) -> Vec<String> {
     journals().remove(journal).unwrap_or_default()

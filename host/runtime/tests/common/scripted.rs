@@ -36,6 +36,11 @@ impl Driver for Scripted {
 
 static SCRIPTED: DriverEntry = DriverEntry::of::<Scripted>();
 
+/// The driver that runs scenarios.
+pub(crate) fn scripted_entry() -> &'static DriverEntry {
+    &SCRIPTED
+}
+
 /// One driver of a test: what it binds to, and what it does in `start`.
 pub(crate) struct Role {
     name: String,

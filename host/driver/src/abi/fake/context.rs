@@ -26,7 +26,8 @@ struct Inner {
     pub(super) children: Vec<Arc<FakeChild>>,
     dispatchers: Vec<Arc<FakeDispatcher>>,
     addresses: Vec<String>,
-    failure: Option<(Status, String)>,
+    /// What the driver said first of its end.
+    end: Option<Result<(), (Status, String)>>,
     lines: Vec<String>,
     stopping: bool,
 }
@@ -83,8 +84,8 @@ impl FakeContext {
         self.inner().addresses.clone()
     }
 
-    pub(super) fn failure(&self) -> Option<(Status, String)> {
-        self.inner().failure.clone()
+    pub(super) fn end(&self) -> Option<Result<(), (Status, String)>> {
+        self.inner().end.clone()
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
@@ -143,8 +144,7 @@ pub(super) unsafe extern "C" fn context_config(context: *const RawContext, sink:
 pub(super) unsafe extern "C" fn context_fail(context: *const RawContext, status: i32, message: Str) {
     // SAFETY: the caller passes a valid context and text.
     let (context, message) = unsafe { (lend::<FakeContext, _>(context), message.to_text()) };
-    let status = Status::result_of(status).err().unwrap_or(Status::Internal);
-    context.inner().failure.get_or_insert((status, message));
+    context.inner().end.get_or_insert(Status::result_of(status).map_err(|status| (status, message)));
 }
 
 pub(super) unsafe extern "C" fn context_publish_address(context: *const RawContext, address: Str) -> i32 {

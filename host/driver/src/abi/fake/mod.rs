@@ -334,7 +334,11 @@ impl FakeDriver<'_> {
     }
 
     pub(crate) fn failure(&self) -> Option<(Status, String)> {
-        self.context.failure()
+        self.context.end().and_then(Result::err)
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.context.end() == Some(Ok(()))
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
