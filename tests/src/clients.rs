@@ -14,6 +14,7 @@ use std::{
 const PACKAGES: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("c++", "g++"),
+    ("pkg-config", "pkgconf"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),

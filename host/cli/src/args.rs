@@ -74,6 +74,17 @@ pub(crate) enum Command {
     /// List the drivers that are built in or in modules, with their configuration.
     #[command(after_long_help = AFTER_DRIVERS_HELP)]
     Drivers(DriversOptions),
+    /// Write what a C compiler has to be told to compile a driver in C.
+    Cflags,
+    /// Write what a C compiler has to be told to link a driver in C.
+    Libs,
+}
+
+/// Which flags of a C compiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CFlag {
+    Compile,
+    Link,
 }
 
 /// What is logged on standard error, and how.
