@@ -22,3 +22,8 @@ fn tasks_receivers_and_sequence_ids_are_those_of_lib_async() {
 fn unmanaged_dispatchers_run_when_a_test_runs_them() {
     check("testing.c");
 }
+
+#[test]
+fn waits_and_interrupts_follow_the_signals_of_objects() {
+    check("wait.c");
+}

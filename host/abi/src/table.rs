@@ -13,6 +13,7 @@ use crate::exports::env::EnvFunctions;
 use crate::exports::env::power::EnvPowerFunctions;
 use crate::exports::env::roles::RoleFunctions;
 use crate::exports::testing::TestingFunctions;
+use crate::exports::zx::ZxFunctions;
 use crate::status::{ZX_ERR_BAD_STATE, ZX_ERR_INVALID_ARGS, ZX_ERR_NOT_SUPPORTED, ZX_OK};
 use crate::types::zx_status_t;
 
@@ -40,6 +41,8 @@ pub struct Table {
     pub dispatcher_power: DispatcherPowerFunctions,
     /// `lib/fdf/testing.h`
     pub testing: TestingFunctions,
+    /// `zircon/syscalls.h`
+    pub zx: ZxFunctions,
 }
 
 /// The table of this copy of the library.
@@ -52,6 +55,7 @@ pub static OWN: Table = Table {
     dispatcher: DispatcherFunctions::OWN,
     dispatcher_power: DispatcherPowerFunctions::OWN,
     testing: TestingFunctions::OWN,
+    zx: ZxFunctions::OWN,
 };
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());

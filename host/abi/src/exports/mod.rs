@@ -16,6 +16,7 @@ pub mod asynchronous;
 pub mod dispatcher;
 pub mod env;
 pub mod testing;
+pub mod zx;
 
 /// What a function returns that panicked.
 pub(crate) trait Fallback {

@@ -6,7 +6,8 @@
 //! - `ops`, `task`, `wait`, `irq`, `receiver`, `sequence`: what a dispatcher does for `lib/async/*.h`;
 //! - `testing`: `lib/fdf/testing.h`, over a foreground runtime;
 //! - `keys`: what stands in an `async_state_t`;
-//! - `handles`: the table of handles, and objects as a wait sees them.
+//! - `handles`, `objects`: the table of handles, and what they lead to;
+//! - `zx`: `zircon/syscalls.h`.
 //!
 //! # Invariants
 //! - Everything that C is given a pointer to (dispatchers, arenas) stays where it is until C gives it back.
@@ -22,6 +23,7 @@ mod fake;
 pub(crate) mod handles;
 mod irq;
 pub(crate) mod keys;
+mod objects;
 pub(crate) mod ops;
 pub(crate) mod power;
 mod receiver;
@@ -35,6 +37,7 @@ pub(crate) mod testing;
 pub(crate) mod testing;
 pub(crate) mod text;
 mod wait;
+pub(crate) mod zx;
 
 use std::time::Duration;
 

@@ -6,8 +6,9 @@
 //! whoever takes the value behind the key out has ended it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use fuchsine_dispatcher::{Interest, Readiness, Status, WaitHandle, WakeSource};
+use fuchsine_dispatcher::{Canceled, Interest, Readiness, Status, TaskHandle, WaitHandle, WakeSource};
 use parking_lot::Mutex;
 
 use super::Foreign;
@@ -29,8 +30,32 @@ struct Pending {
     options: u32,
     key: Mutex<usize>,
     /// Those that are armed, by the place of their source; `None` once the wait has ended.
-    armed: Mutex<Option<Vec<Option<WaitHandle>>>>,
+    armed: Mutex<Option<Vec<Armed>>>,
 }
+
+/// What may call on behalf of a source.
+#[derive(Default)]
+enum Armed {
+    #[default]
+    Nothing,
+    Wait(WaitHandle),
+    /// It was ready for nothing that is waited for, more than once, and is armed again later.
+    Pause(TaskHandle),
+}
+
+impl Armed {
+    fn cancel(self) {
+        match self {
+            Armed::Nothing => {}
+            Armed::Wait(handle) => drop(handle.cancel()),
+            Armed::Pause(handle) => drop(handle.cancel()),
+        }
+    }
+}
+
+/// The first and the longest pause of a source that is ready again and again for nothing.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 static PENDING: Keys<Arc<Pending>> = Keys::new();
 
@@ -83,13 +108,13 @@ unsafe fn begin_on(
         trigger,
         options,
         key: Mutex::new(0),
-        armed: Mutex::new(Some(vec![None; sources.len()])),
+        armed: Mutex::new(Some(sources.iter().map(|_| Armed::Nothing).collect())),
     });
     let key = PENDING.insert(wait.addr(), Arc::clone(&pending));
     *pending.key.lock() = key;
     state.set(key);
     for (place, (source, interest)) in sources.into_iter().enumerate() {
-        let Err(status) = arm(&pending, place, source, interest) else { continue };
+        let Err(status) = arm(&pending, place, source, interest, Duration::ZERO) else { continue };
         // Unless it has ended meanwhile, by another of its sources.
         if pending.end() {
             state.clear();
@@ -118,35 +143,68 @@ pub(crate) unsafe fn cancel(face: &'static Face, wait: *mut async_wait_t) -> zx_
     }
 }
 
-fn arm(pending: &Arc<Pending>, place: usize, source: WakeSource, interest: Interest) -> Result<(), Status> {
+/// Arms a wait on a source. `pause` is how long to leave it alone if it turns out to be ready for nothing.
+fn arm(
+    pending: &Arc<Pending>,
+    place: usize,
+    source: WakeSource,
+    interest: Interest,
+    pause: Duration,
+) -> Result<(), Status> {
     let (told, again) = (Arc::clone(pending), source.clone());
     let begun = pending.face.handle().begin_wait(&source, interest, move |outcome: Result<Readiness, Status>| {
         let observed = told.object.signals();
         let status = match outcome {
-            Ok(_) if observed & told.trigger != 0 => ZX_OK,
-            Ok(_) => match arm(&told, place, again, interest) {
+            Ok(_) if observed & told.trigger != 0 => Ok(()),
+            Ok(_) => match arm_later(&told, place, again, interest, pause) {
                 Ok(()) => return,
-                Err(Status::BadState) => Status::Canceled.as_raw(),
-                Err(status) => status.as_raw(),
+                Err(status) => Err(status),
             },
-            Err(status) => status.as_raw(),
+            Err(status) => Err(status),
         };
-        told.tell(status, observed);
+        told.tell(ended(status), observed);
     });
     let handle = begun.map_err(|error| match error.status() {
         // What the system does not wait for, such as a regular file.
         Status::NotSupported => Status::AccessDenied,
         status => status,
     })?;
-    let unwanted = match pending.armed.lock().as_mut() {
-        Some(armed) => armed[place].replace(handle),
-        None => Some(handle),
-    };
-    if let Some(unwanted) = unwanted {
-        // The one before has run, or the wait has ended.
-        let _ = unwanted.cancel();
-    }
+    pending.note(place, Armed::Wait(handle));
     Ok(())
+}
+
+/// Arms a source again that was ready for nothing: at once the first time, since whoever is quicker may have taken what was
+/// there, then after pauses that grow, since some are ready for long, such as a socket with data that nobody waits for.
+fn arm_later(
+    pending: &Arc<Pending>,
+    place: usize,
+    source: WakeSource,
+    interest: Interest,
+    pause: Duration,
+) -> Result<(), Status> {
+    let next = (pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    if pause.is_zero() {
+        return arm(pending, place, source, interest, next);
+    }
+    let told = Arc::clone(pending);
+    let posted = pending.face.handle().post_after(pause, move |outcome: Result<(), Canceled>| {
+        let armed = outcome.map_err(Status::from).and_then(|()| arm(&told, place, source, interest, next));
+        if armed.is_err() {
+            told.tell(ended(armed), 0);
+        }
+    });
+    let handle = posted.map_err(|error| error.status())?;
+    pending.note(place, Armed::Pause(handle));
+    Ok(())
+}
+
+/// What a handler is told: a dispatcher that takes nothing any more is about to cancel everything.
+fn ended(outcome: Result<(), Status>) -> zx_status_t {
+    match outcome {
+        Ok(()) => ZX_OK,
+        Err(Status::BadState) => Status::Canceled.as_raw(),
+        Err(status) => status.as_raw(),
+    }
 }
 
 impl Pending {
@@ -157,10 +215,17 @@ impl Pending {
             return false;
         }
         let armed = self.armed.lock().take();
-        for handle in armed.into_iter().flatten().flatten() {
-            let _ = handle.cancel();
-        }
+        armed.into_iter().flatten().for_each(Armed::cancel);
         true
+    }
+
+    /// Notes what is armed for a source in place of what was, which has run; unless the wait has ended.
+    fn note(&self, place: usize, armed: Armed) {
+        let unwanted = match self.armed.lock().as_mut() {
+            Some(places) => std::mem::replace(&mut places[place], armed),
+            None => armed,
+        };
+        unwanted.cancel();
     }
 
     /// Ends the wait and calls the handler.
