@@ -13,6 +13,7 @@ mod executor;
 mod pool;
 #[cfg(not(loom))]
 mod runtime;
+mod site;
 mod status;
 mod sync;
 mod sys;
@@ -49,6 +50,7 @@ pub use runtime::{
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use runtime::{Irq, IrqTrigger, WaitHandle, WakeSource, WakeVector, WakeVectorError};
+pub use site::{CallSite, Site};
 pub use status::{Canceled, Status};
 pub use sys::{Interest, Readiness, Scheduling};
 pub use time::Instant;

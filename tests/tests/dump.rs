@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{HANG, Log, pool_of, within};
 use fuchsine_dispatcher::{
-    Channel, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle, DispatcherState, Driver, DriverState,
-    DumpLimits, Interest, Kind, Lane, Message, Reason, RuntimeBuilder, RuntimeDump, ShutdownError,
+    CallSite, Channel, Dispatcher, DispatcherBuilder, DispatcherDump, DispatcherHandle, DispatcherState, Driver,
+    DriverState, DumpLimits, Interest, Kind, Lane, Message, Reason, RuntimeBuilder, RuntimeDump, ShutdownError, Site,
     testing::ForegroundRuntime,
 };
 use fuchsine_tests::pools::{in_the_foreground, on_every_pool, on_every_pool_with, on_pools};
@@ -150,6 +150,22 @@ fn what_is_queued_says_which_dispatcher_of_which_driver_posted_it_and_from_which
         assert_eq!(posters[1], None, "by a thread outside of any");
         assert!(dump.pending.iter().all(|pending| pending.posted_from.file().ends_with("dump.rs")));
         assert!(dump.to_string().contains(&format!(" by {place}\n")));
+        drop(release);
+    });
+}
+
+#[test]
+fn what_is_posted_for_code_of_others_is_listed_as_theirs() {
+    static SITE: CallSite = CallSite::new("lamp.c", 12, 0, "on_switch");
+    on_pools(|world| {
+        let driver = world.driver("lamp");
+        let one = dispatcher(&driver, "one");
+        let release = block(&one);
+        one.post_task_from(Site::of(&SITE), |_| ()).expect("it is queued");
+        let dump = one.dump();
+        let pending = dump.pending.last().expect("it is queued");
+        assert_eq!((pending.posted_from, pending.type_name), (Site::of(&SITE), "on_switch"));
+        assert!(dump.to_string().contains(": task posted at lamp.c:12 (on_switch)\n"), "{dump}");
         drop(release);
     });
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 /// The modules of `dispatcher/src` and their layers. A module names its own layer and those below.
 const LAYERS: &[(u8, &str)] = &[
     (0, "status"),
+    (0, "site"),
     (0, "time"),
     (0, "sync"),
     (0, "sys"),
@@ -51,6 +52,7 @@ const SUPPORT: &[(&str, &str)] = &[("fuchsine-tests", "tests"), ("fuchsine-docs"
 
 /// Where `unsafe` may stand: a module (its file or its folder), or a folder that ends in `/`.
 const UNSAFE_ALLOWED: &[&str] = &[
+    "dispatcher/src/site",
     "dispatcher/src/sync",
     "dispatcher/src/sys",
     "dispatcher/src/runtime/callback_queue",

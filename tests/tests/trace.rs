@@ -77,6 +77,7 @@ fn each_callback_is_a_span_with_its_driver_and_dispatcher_for_whoever_listens() 
     assert!(of("handed on").contains(&nic) && !of("handed on").contains(&stack));
     assert!(!of("outside").contains("callback"));
     assert!(of("late").contains(&stack) && of("late").contains("outcome=Canceled"), "{}", of("late"));
+    assert!(of("an interrupt").contains("posted_at=tests/tests/trace.rs:"), "{}", of("an interrupt"));
     assert!(of("an interrupt").contains("scenario"), "the type of the closure says where it was written: {lines:?}");
 }
 

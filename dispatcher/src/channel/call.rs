@@ -11,7 +11,6 @@
 //!
 //! A call that ends without its reply ends for good: a reply that comes later is dropped where it is written.
 
-use std::panic::Location;
 use std::task::{Poll, Waker};
 
 use super::calls::{Caller, Left};
@@ -27,6 +26,7 @@ use crate::runtime::active::Whom;
 use crate::runtime::blocked::{is_canceled, may_block, wait_blocked};
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Point};
@@ -199,7 +199,7 @@ impl Channel {
         deadline: Instant,
         handler: H,
     ) -> Result<TaskHandle, Refused<(Message, H)>> {
-        let location = Location::caller();
+        let location = Site::caller();
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         let mut accepted_as = None;

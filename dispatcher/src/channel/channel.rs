@@ -1,7 +1,6 @@
 //! A channel's ends: making a pair, writing, reading what is there, closing.
 
 use std::fmt;
-use std::panic::Location;
 use std::task::{Poll, Waker};
 
 use super::error::WriteError;
@@ -12,6 +11,7 @@ use super::registration::Registered;
 use super::teardown;
 use super::wait_op::Next;
 use crate::runtime::call_stack;
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Note, Point, Scarce};
@@ -61,9 +61,14 @@ impl Channel {
     /// Two connected ends, and a limit on what may wait in each direction.
     #[track_caller]
     pub fn pair_with(limits: Limits) -> (Channel, Channel) {
+        Channel::pair_from(Site::caller(), limits)
+    }
+
+    /// As [`pair_with`](Channel::pair_with), for code of others: the ends are listed as made at `site`.
+    pub fn pair_from(site: Site, limits: Limits) -> (Channel, Channel) {
         let pair = Arc::new(Pair::new(limits));
         let other = Arc::clone(&pair);
-        let (id, location) = (fresh_id(), Location::caller());
+        let (id, location) = (fresh_id(), site);
         for side in [Side::A, Side::B] {
             probe::note(|| Note::Made { what: "channel end", id: Channel::end_id(id, side), location });
         }

@@ -1,11 +1,10 @@
 //! Registered reads: a handler that a dispatcher calls once when there is something to read.
 
-use std::panic::Location;
-
 use super::channel::Channel;
 use super::error::Refused;
 use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Point};
 
@@ -51,7 +50,18 @@ impl Channel {
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
-        self.begin_wait(Wanted::Message, dispatcher, Location::caller(), handler, |pair, accept| {
+        self.begin_read_from(Site::caller(), dispatcher, handler)
+    }
+
+    /// As [`begin_read`](Channel::begin_read), for code of others: the handler is listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`begin_read`](Channel::begin_read).
+    pub fn begin_read_from<F>(&self, site: Site, dispatcher: &DispatcherHandle, handler: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce(Result<(), Status>) + Send + 'static,
+    {
+        self.begin_wait(Wanted::Message, dispatcher, site, handler, |pair, accept| {
             pair.register(self.side, accept)?;
             pair.readers.note(self.side, dispatcher.id().as_raw());
             Ok(())

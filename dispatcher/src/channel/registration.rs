@@ -5,7 +5,6 @@
 //! register the next one, on this dispatcher or another, and may close the end.
 
 use std::fmt;
-use std::panic::Location;
 
 use super::channel::{Channel, ChannelPair};
 use super::pair::{Side, Wanted};
@@ -14,6 +13,7 @@ use crate::runtime::DispatcherHandle;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
 use crate::runtime::dispatcher::{Claimed, DispatcherInner};
 use crate::runtime::inline::Origin;
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Point};
@@ -137,7 +137,7 @@ impl Channel {
         &self,
         wanted: Wanted,
         dispatcher: &DispatcherHandle,
-        location: &'static Location<'static>,
+        location: Site,
         handler: F,
         register: impl FnOnce(&ChannelPair, &mut dyn FnMut(bool, u64) -> Option<Registered>) -> Result<(), Status>,
     ) -> Result<(), (Status, F)>

@@ -20,7 +20,6 @@
 //!   a registration whose dispatcher shuts down is closed, which its sender sees at the end that it kept.
 
 use std::fmt;
-use std::panic::Location;
 
 use super::channel::Channel;
 use super::error::Refused;
@@ -29,6 +28,7 @@ use super::registration::Registered;
 use super::wait_op::{Completion, WaitOp};
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};
 use crate::runtime::{DispatcherHandle, TaskHandle};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, Mutex};
@@ -125,7 +125,7 @@ impl Token {
     /// The two ends of a new token.
     #[track_caller]
     pub fn pair() -> (Token, Token) {
-        let (shared, location) = (Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) }), Location::caller());
+        let (shared, location) = (Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) }), Site::caller());
         probe::note(|| Note::Made { what: "token", id: Arc::as_ptr(&shared).addr() as u64, location });
         let other = Arc::clone(&shared);
         (Token { shared: Some(shared), side: Side::A }, Token { shared: Some(other), side: Side::B })
@@ -150,7 +150,7 @@ impl Token {
     where
         F: FnOnce(Result<Channel, Status>) + Send + 'static,
     {
-        let location = Location::caller();
+        let location = Site::caller();
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         probe::point(Point::Read);

@@ -1,12 +1,12 @@
 //! Waiting for room: how a writer learns that a queue that was full takes a message again.
 
-use std::panic::Location;
 use std::task::{Poll, Waker};
 
 use super::channel::Channel;
 use super::error::Refused;
 use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Point};
 
@@ -51,7 +51,24 @@ impl Channel {
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
-        self.begin_wait(Wanted::Room, dispatcher, Location::caller(), handler, |pair, accept| {
+        self.begin_writable_from(Site::caller(), dispatcher, bytes, handler)
+    }
+
+    /// As [`begin_writable`](Channel::begin_writable), for code of others: the handler is listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`begin_writable`](Channel::begin_writable).
+    pub fn begin_writable_from<F>(
+        &self,
+        site: Site,
+        dispatcher: &DispatcherHandle,
+        bytes: usize,
+        handler: F,
+    ) -> Result<(), Refused<F>>
+    where
+        F: FnOnce(Result<(), Status>) + Send + 'static,
+    {
+        self.begin_wait(Wanted::Room, dispatcher, site, handler, |pair, accept| {
             pair.register_room(self.side, bytes, accept)
         })
         .map_err(|(status, handler)| Refused::new("wait for room", status, handler))

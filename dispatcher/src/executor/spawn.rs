@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -19,6 +19,7 @@ use crate::runtime::call_stack;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome};
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::live_futures::FutureId;
+use crate::site::Site;
 use crate::status::{Status, gives_back};
 use crate::sync::Arc;
 use crate::sync::probe::{self, Fate, Note, Point};
@@ -68,14 +69,14 @@ impl Drop for Ending {
 }
 
 /// Has the dispatcher admit and list a future of type `F`; `None` if it does not.
-fn admit<F>(handle: &DispatcherHandle, location: &'static Location<'static>) -> Option<FutureId> {
+fn admit<F>(handle: &DispatcherHandle, location: Site) -> Option<FutureId> {
     let dispatcher = handle.inner();
     let mut core = dispatcher.admit().ok()?;
     let id = core.futures.insert();
     probe::note(|| Note::Accepted {
         ticket: id.ticket(dispatcher.id()),
         kind: Kind::Wake.as_str(),
-        type_name: std::any::type_name::<F>(),
+        type_name: location.type_name().unwrap_or_else(std::any::type_name::<F>),
         location,
         deadline: u64::MAX,
         always_on: handle.flavour().is_always_on(),
@@ -176,7 +177,19 @@ impl DispatcherHandle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn_made(future, |future| future)
+        self.spawn_at(Site::caller(), future, |future| future)
+    }
+
+    /// As [`spawn`](DispatcherHandle::spawn), for code of others: the future is listed as spawned at `site`.
+    ///
+    /// # Errors
+    /// As [`spawn`](DispatcherHandle::spawn).
+    pub fn spawn_from<F>(&self, site: Site, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_at(site, future, |future| future)
     }
 
     /// Spawns what `wrap` makes of a future of the user, which comes back if it is refused.
@@ -190,7 +203,19 @@ impl DispatcherHandle {
         G: Future + Send + 'static,
         G::Output: Send + 'static,
     {
-        let location = Location::caller();
+        self.spawn_at(Site::caller(), future, wrap)
+    }
+
+    fn spawn_at<F, G>(
+        &self,
+        location: Site,
+        future: F,
+        wrap: impl FnOnce(F) -> G,
+    ) -> Result<JoinHandle<G::Output>, SpawnError<F>>
+    where
+        G: Future + Send + 'static,
+        G::Output: Send + 'static,
+    {
         probe::point(Point::Post);
         let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
@@ -234,7 +259,7 @@ impl DispatcherHandle {
         G: Future + 'static,
         G::Output: 'static,
     {
-        let location = Location::caller();
+        let location = Site::caller();
         if self.allows_thread_migration() || !call_stack::is_current(self.inner()) {
             return Err(SpawnError { given: future, cause: Cause::NotLocal });
         }
@@ -247,7 +272,7 @@ impl DispatcherHandle {
         Ok(JoinHandle::new(task))
     }
 
-    fn waking(&self, location: &'static Location<'static>) -> impl Fn(Runnable) + Send + Sync + use<> {
+    fn waking(&self, location: Site) -> impl Fn(Runnable) + Send + Sync + use<> {
         let (dispatcher, flavour) = (Arc::clone(self.inner()), self.flavour());
         move |runnable| dispatcher.accept_wake(Callback::new(Wake(runnable)), flavour, location)
     }

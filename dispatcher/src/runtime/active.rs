@@ -1,11 +1,11 @@
 //! What of a dispatcher runs at this moment, so that it can be listed.
 
-use std::panic::Location;
 use std::time::Duration;
 
 use super::callback_queue::{Kind, TypeNameOf};
 use super::flavour::Flavour;
 use super::ids::DispatcherId;
+use crate::site::Site;
 use crate::sync::Arc;
 use crate::sync::thread::{self, ThreadId};
 use crate::time::Instant;
@@ -36,7 +36,7 @@ pub(crate) type Whom = Arc<dyn Fn() -> Option<DispatcherId> + Send + Sync>;
 /// What runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ActiveWhat {
-    Callback { kind: Kind, type_name: TypeNameOf, location: &'static Location<'static> },
+    Callback { kind: Kind, type_name: TypeNameOf, location: Site },
     ShutdownObserver,
 }
 
@@ -138,6 +138,14 @@ impl Actives {
                 Some(place) => **place = longest,
                 none => *none = Some(Box::new(longest)),
             }
+        }
+    }
+
+    /// Where the newest of a thread was posted.
+    pub(super) fn site_of(&self, id: ActiveId) -> Option<Site> {
+        match self.iter().filter(|active| active.thread == id.0).last()?.what {
+            ActiveWhat::Callback { location, .. } => Some(location),
+            ActiveWhat::ShutdownObserver => None,
         }
     }
 

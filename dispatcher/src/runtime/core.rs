@@ -9,7 +9,6 @@
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
-use std::panic::Location;
 
 use super::active::{ActiveId, ActiveWhat, Actives};
 use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
@@ -21,6 +20,7 @@ use super::live_futures::LiveFutures;
 use super::seldom::Seldom;
 use super::state::{DispatcherState, Inside};
 use super::suspend::Parking;
+use crate::site::Site;
 use crate::time::Instant;
 
 /// How callbacks came to run.
@@ -176,7 +176,7 @@ impl Core {
     /// Notes that a callback begins to run on this thread, so that it can be listed; the answer is its place. `since` is by
     /// the coarse clock.
     #[inline]
-    pub(crate) fn enter(&mut self, entry: &Entry, location: &'static Location<'static>, since: Instant) -> ActiveId {
+    pub(crate) fn enter(&mut self, entry: &Entry, location: Site, since: Instant) -> ActiveId {
         let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
         self.active.enter(what, entry.flavour, since)
     }

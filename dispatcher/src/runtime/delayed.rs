@@ -4,7 +4,6 @@
 //! its number was noted finds the operation all the same, because it carries the operation's own id; an operation that
 //! ended before its number was noted hands the timer back to be taken down.
 
-use std::panic::Location;
 use std::time::Duration;
 
 use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
@@ -12,6 +11,7 @@ use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
 use super::task::{PostError, TaskFn, TaskHandle};
 use crate::event_loop::{EventTarget, Fired, Told};
+use crate::site::Site;
 use crate::status::{Canceled, Status};
 use crate::sync::Arc;
 use crate::sync::probe::{self, Point};
@@ -58,17 +58,27 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.post_from(self.inner().now(), deadline, task)
+        self.post_at_from(Site::caller(), deadline, task)
     }
 
-    #[track_caller]
-    fn post_from<F>(&self, now: Instant, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
+    /// As [`post_at`](DispatcherHandle::post_at), for code of others: the task is listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`post_at`](DispatcherHandle::post_at).
+    pub fn post_at_from<F>(&self, site: Site, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        self.post_delayed(site, self.inner().now(), deadline, task)
+    }
+
+    fn post_delayed<F>(&self, site: Site, now: Instant, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
         let mut task = Some(task);
         let make = || TaskFn(task.take().expect("an accepted task is made once"));
-        self.post_made_at(now, deadline, make)
+        self.post_made_at_from(site, now, deadline, make)
             .map_err(|status| PostError::with_status(task.take().expect("a refused task was not made"), status))
     }
 
@@ -80,14 +90,23 @@ impl DispatcherHandle {
         deadline: Instant,
         make: impl FnOnce() -> C,
     ) -> Result<TaskHandle, Status> {
-        let location = Location::caller();
+        self.post_made_at_from(Site::caller(), now, deadline, make)
+    }
+
+    fn post_made_at_from<C: Invoke>(
+        &self,
+        location: Site,
+        now: Instant,
+        deadline: Instant,
+        make: impl FnOnce() -> C,
+    ) -> Result<TaskHandle, Status> {
         let inner = self.inner();
         if deadline.is_infinite() {
             inner.count_refusal();
             return Err(Status::InvalidArgs);
         }
         if deadline <= now {
-            return self.post_made(make);
+            return self.post_made_from(location, make);
         }
         probe::point(Point::Post);
         let make = || Callback::new(make());
@@ -108,6 +127,6 @@ impl DispatcherHandle {
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
         let now = self.inner().now();
-        self.post_from(now, now + delay, task)
+        self.post_delayed(Site::caller(), now, now + delay, task)
     }
 }

@@ -9,7 +9,6 @@
 //! Those of [`Core`] stand in `core.rs`.
 
 use std::num::NonZeroU32;
-use std::panic::Location;
 use std::sync::OnceLock;
 
 use super::active::ActiveId;
@@ -24,6 +23,7 @@ use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Runnable as _, Task, ThreadIndex};
+use crate::site::Site;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::probe::{self, Choice, Note};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -238,7 +238,7 @@ impl DispatcherInner {
 
     /// What is known of a callback that is about to be accepted.
     #[inline]
-    pub(super) fn details(&self, location: &'static Location<'static>, deadline: Instant) -> Details {
+    pub(super) fn details(&self, location: Site, deadline: Instant) -> Details {
         let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
         Details { deadline, source: EventSource::None, poster, location, accepted_at }
     }
@@ -247,7 +247,7 @@ impl DispatcherInner {
     pub(crate) fn accept_posted(
         self: &Arc<Self>,
         flavour: Flavour,
-        location: &'static Location<'static>,
+        location: Site,
         callback: Callback,
     ) -> Result<(), Callback> {
         let poster = call_stack::poster();
@@ -279,7 +279,7 @@ impl DispatcherInner {
         self: &Arc<Self>,
         kind: Kind,
         flavour: Flavour,
-        location: &'static Location<'static>,
+        location: Site,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
         let mut details = self.details(location, Instant::INFINITE);
@@ -310,7 +310,7 @@ impl DispatcherInner {
         kind: Kind,
         flavour: Flavour,
         deadline: Instant,
-        location: &'static Location<'static>,
+        location: Site,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
         self.accept_armed_at(self.pool.time_after_rest(), stage, kind, flavour, self.details(location, deadline), make)
@@ -336,12 +336,7 @@ impl DispatcherInner {
     }
 
     /// Takes the wake of a future, in whatever state.
-    pub(crate) fn accept_wake(
-        self: &Arc<Self>,
-        callback: Callback,
-        flavour: Flavour,
-        location: &'static Location<'static>,
-    ) {
+    pub(crate) fn accept_wake(self: &Arc<Self>, callback: Callback, flavour: Flavour, location: Site) {
         let poster = call_stack::poster();
         let accepted_at = self.pool.coarse_now();
         let mut posted = Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Wake };

@@ -18,7 +18,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
-use std::panic::Location;
 
 use super::call_stack;
 use super::callback_queue::{Callback, Entry, EventSource, Invoke, Kind, OpId, Outcome, Stage};
@@ -29,6 +28,7 @@ use super::ids::DispatcherId;
 use super::irq_state::{Ack, Arming, IrqState, Leftover};
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Reactor, WaitId};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Note, Point};
 use crate::sync::{Arc, Mutex, Weak};
@@ -159,7 +159,7 @@ impl Invoke for Trigger {
 struct Bound {
     irq: Arc<dyn AnyIrq>,
     state: IrqState,
-    location: &'static Location<'static>,
+    location: Site,
 }
 
 /// The irqs that are bound to one dispatcher. Few have any, so the table is made for the first one.
@@ -236,7 +236,7 @@ impl DispatcherInner {
         self: &Arc<Self>,
         line: Arc<dyn Line>,
         handler: F,
-        location: &'static Location<'static>,
+        location: Site,
     ) -> Result<IrqHandle, (Option<LineRefused>, F)>
     where
         F: FnMut(Result<IrqEvent<'_>, Status>) + Send + 'static,
@@ -261,7 +261,7 @@ impl DispatcherInner {
         Ok(handle)
     }
 
-    fn accept_bound(&self, location: &'static Location<'static>, bound: Bound) -> Option<OpId> {
+    fn accept_bound(&self, location: Site, bound: Bound) -> Option<OpId> {
         let details = self.details(location, Instant::INFINITE);
         let mut core = self.admit().ok()?;
         let flavour = Flavour::of_source(bound.irq.line().identity());

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::panic::Location;
 
 use super::flavour::SourceIdentity;
 use super::handle::DispatcherHandle;
 use super::irq::{IrqEvent, IrqHandle, Line};
 use crate::event_loop::source::{SourceId, sealed};
 use crate::event_loop::{EventTarget, Reactor, Source, WaitError, WaitId, WaitRefused, Waitable};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ enum LineSource {
 impl Irq {
     #[track_caller]
     fn of(source: LineSource) -> Irq {
-        let location = Location::caller();
+        let location = Site::caller();
         let identity = match &source {
             LineSource::Other(source, _) => source.identity().and_then(SourceIdentity::from_bits),
             LineSource::Kernel(_) | LineSource::Simulated(_) => None,
@@ -221,7 +221,7 @@ impl DispatcherHandle {
     where
         F: FnMut(Result<IrqEvent<'_>, Status>) + Send + 'static,
     {
-        let location = Location::caller();
+        let location = Site::caller();
         if !irq.claim() {
             self.inner().count_refusal();
             return Err(WaitError::new(WaitRefused::AlreadyBound, handler));

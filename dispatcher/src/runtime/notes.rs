@@ -33,7 +33,7 @@ impl Core {
             Note::Accepted {
                 ticket: id.ticket(dispatcher),
                 kind: entry.kind.as_str(),
-                type_name: entry.callback.type_name(),
+                type_name: details.location.type_name().unwrap_or_else(|| entry.callback.type_name()),
                 location: details.location,
                 deadline: details.deadline.as_nanos(),
                 always_on: entry.flavour.is_always_on(),
@@ -50,7 +50,7 @@ impl Core {
             Some(Note::Accepted {
                 ticket: id.ticket(dispatcher),
                 kind: posted.kind.as_str(),
-                type_name: posted.callback.type_name(),
+                type_name: posted.location.type_name().unwrap_or_else(|| posted.callback.type_name()),
                 location: posted.location,
                 deadline: u64::MAX,
                 always_on: posted.flavour.is_always_on(),

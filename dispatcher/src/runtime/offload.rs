@@ -5,7 +5,7 @@
 //! whose operation has ended does nothing. Work that no worker started is dropped in the dispatcher's context, with the callback that is told so.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
@@ -19,6 +19,7 @@ use super::stop_token::StopToken;
 use super::task::{CancelError, PostError, TakenBack};
 use crate::event_loop::Lane;
 use crate::pool::lanes::LaneItem;
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Note, Point, Scarce};
 use crate::sync::{Arc, Mutex, Weak};
@@ -189,14 +190,32 @@ impl DispatcherHandle {
         W: FnOnce(&StopToken) -> T + Send + 'static,
         D: FnOnce(Result<T, OffloadError>) + Send + 'static,
     {
-        let location = Location::caller();
+        self.offload_from(Site::caller(), lane, work, done)
+    }
+
+    /// As [`offload`](DispatcherHandle::offload), for code of others: work and callback are listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`offload`](DispatcherHandle::offload).
+    pub fn offload_from<T, W, D>(
+        &self,
+        site: Site,
+        lane: Lane,
+        work: W,
+        done: D,
+    ) -> Result<OffloadHandle, PostError<(W, D)>>
+    where
+        T: Send + 'static,
+        W: FnOnce(&StopToken) -> T + Send + 'static,
+        D: FnOnce(Result<T, OffloadError>) + Send + 'static,
+    {
         let inner = self.inner();
         let stop = self.stop_token();
         let mut parts = Some((work, done));
         let mut made_cell = None;
         probe::point(Point::Post);
         let accepted =
-            inner.accept_armed(Stage::Offloaded, Kind::Offload, self.flavour(), Instant::INFINITE, location, || {
+            inner.accept_armed(Stage::Offloaded, Kind::Offload, self.flavour(), Instant::INFINITE, site, || {
                 let (work, done) = parts.take().expect("an accepted callback is made once");
                 let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
                 made_cell = Some(Arc::downgrade(&cell));

@@ -162,7 +162,7 @@ fn shuttle_an_inline_call_a_queued_task_and_shutdown_never_overlap() {
         let caller = runtime.new_driver("caller").new_dispatcher(DispatcherBuilder::new()).expect("created");
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::new(&seen, "message"));
-        let location = std::panic::Location::caller();
+        let location = crate::site::Site::caller();
         let accepted =
             inner.accept_armed(Stage::Reading, Kind::Read, Flavour::REGULAR, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));

@@ -3,7 +3,6 @@
 //! What is real and what is modelled is said in `shuttle_dispatcher.rs`. The line of an irq is modelled too: a counter
 //! whose level is looked at when it is armed.
 
-use std::panic::Location;
 use std::time::Duration;
 
 use super::flavour::SourceIdentity;
@@ -12,6 +11,7 @@ use super::shuttle_dispatcher::{Seen, explore, set_up};
 use super::{DispatcherBuilder, Runtime};
 use crate::event_loop::{EventTarget, Reactor, WaitId};
 use crate::runtime::DispatcherHandle;
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, thread};
@@ -86,7 +86,7 @@ fn bind(runtime: &Runtime, on: &DispatcherHandle) -> (Arc<Counter>, Arc<Told>, I
     let told = Arc::new(Told::default());
     let seen = Arc::clone(&told);
     let handler = move |outcome: Result<IrqEvent<'_>, Status>| seen.tell(outcome);
-    let bound = on.inner().bind_irq(Arc::clone(&line) as Arc<dyn Line>, handler, Location::caller());
+    let bound = on.inner().bind_irq(Arc::clone(&line) as Arc<dyn Line>, handler, Site::caller());
     let Ok(handle) = bound else { panic!("the dispatcher runs") };
     (line, told, handle)
 }

@@ -196,7 +196,7 @@ fn shuttle_an_unsynchronized_dispatcher_ends_everything_once_and_its_observer_is
         }
         let inner = Arc::clone(dispatcher.inner());
         let callback = Callback::new(Event::beside_others(&seen, "message"));
-        let location = std::panic::Location::caller();
+        let location = crate::site::Site::caller();
         let accepted =
             inner.accept_armed(Stage::Reading, Kind::Read, Flavour::REGULAR, Instant::INFINITE, location, || callback);
         let id = accepted.unwrap_or_else(|_| panic!("it runs"));

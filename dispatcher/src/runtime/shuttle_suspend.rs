@@ -135,7 +135,7 @@ fn shuttle_an_event_that_races_with_a_suspend_runs_or_is_parked() {
 
 /// Arms something on a dispatcher that comes to pass in a poll of its pool.
 fn arm(runtime: &Runtime, on: &super::Dispatcher, callback: impl FnOnce(Outcome) + Send + 'static) {
-    let location = std::panic::Location::caller();
+    let location = crate::site::Site::caller();
     let make = || Callback::new(WithOutcome(callback));
     let inner = on.inner();
     let armed = inner.accept_armed(Stage::Waiting, Kind::Wait, Flavour::REGULAR, Instant::INFINITE, location, make);

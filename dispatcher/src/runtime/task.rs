@@ -1,11 +1,11 @@
 //! Tasks: posting, and taking back what was posted.
 
 use std::fmt;
-use std::panic::Location;
 
 use super::callback_queue::{Callback, Invoke, Kind, OpId, Outcome};
 use super::dispatcher::DispatcherInner;
 use super::handle::DispatcherHandle;
+use crate::site::Site;
 use crate::status::{Canceled, Status, gives_back};
 use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
@@ -49,8 +49,20 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
+        self.post_task_from(Site::caller(), task)
+    }
+
+    /// As [`post_task`](DispatcherHandle::post_task), for code of others: the task is listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`post_task`](DispatcherHandle::post_task).
+    #[inline]
+    pub fn post_task_from<F>(&self, site: Site, task: F) -> Result<(), PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
         probe::point(Point::Post);
-        let accepted = self.inner().accept_posted(self.flavour(), Location::caller(), Callback::new(TaskFn(task)));
+        let accepted = self.inner().accept_posted(self.flavour(), site, Callback::new(TaskFn(task)));
         accepted.map_err(|refused| {
             let TaskFn(task) = refused.into_inner().expect("what is refused is what was posted");
             PostError::new(task)
@@ -66,26 +78,43 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.accept(task).map(|id| TaskHandle::new(self.inner(), id))
+        self.post_cancelable_from(Site::caller(), task)
+    }
+
+    /// As [`post_cancelable`](DispatcherHandle::post_cancelable), for code of others: the task is listed as posted at
+    /// `site`.
+    ///
+    /// # Errors
+    /// As [`post_task`](DispatcherHandle::post_task).
+    pub fn post_cancelable_from<F>(&self, site: Site, task: F) -> Result<TaskHandle, PostError<F>>
+    where
+        F: FnOnce(Result<(), Canceled>) + Send + 'static,
+    {
+        self.accept(site, task).map(|id| TaskHandle::new(self.inner(), id))
     }
 
     /// Posts a callback of this crate's own that stands for a closure of a user. `make` is called only if it is accepted,
     /// so a refused closure is still the caller's.
     #[track_caller]
     pub(crate) fn post_made<C: Invoke>(&self, make: impl FnOnce() -> C) -> Result<TaskHandle, Status> {
-        let location = Location::caller();
+        self.post_made_from(Site::caller(), make)
+    }
+
+    pub(super) fn post_made_from<C: Invoke>(
+        &self,
+        location: Site,
+        make: impl FnOnce() -> C,
+    ) -> Result<TaskHandle, Status> {
         let inner = self.inner();
         probe::point(Point::Post);
         let accepted = inner.accept_ready(Kind::Task, self.flavour(), location, || Callback::new(make()));
         accepted.map(|id| TaskHandle::new(inner, id)).map_err(|_| Status::BadState)
     }
 
-    #[track_caller]
-    pub(super) fn accept<F>(&self, task: F) -> Result<OpId, PostError<F>>
+    pub(super) fn accept<F>(&self, location: Site, task: F) -> Result<OpId, PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        let location = Location::caller();
         let mut task = Some(task);
         let inner = self.inner();
         probe::point(Point::Post);

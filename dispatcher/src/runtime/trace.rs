@@ -2,6 +2,7 @@
 //!
 //! Nothing of it is on the way of a callback otherwise but one look at that level.
 
+use super::active::ActiveId;
 use super::callback_queue::{Callback, Outcome};
 use super::dispatcher::DispatcherInner;
 
@@ -19,7 +20,10 @@ pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outc
 #[inline(never)]
 fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) {
     let (driver, name) = (dispatcher.owner().name(), &*dispatcher.options().name);
-    let span = tracing::trace_span!("callback", driver, dispatcher = name, what = callback.type_name(), ?outcome);
+    let site = dispatcher.lock().active.site_of(ActiveId::of_this_thread());
+    let what = site.and_then(|site| site.type_name()).unwrap_or_else(|| callback.type_name());
+    let posted_at = site.map(tracing::field::display);
+    let span = tracing::trace_span!("callback", driver, dispatcher = name, what, posted_at, ?outcome);
     let _entered = span.enter();
     callback.invoke(outcome);
 }

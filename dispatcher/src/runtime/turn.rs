@@ -164,7 +164,7 @@ impl DispatcherInner {
     pub(crate) fn run_claimed(self: &Arc<Self>) {
         let mut core = self.lock();
         let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
-        let active = claimed.as_ref().map(|(_, entry, location)| {
+        let active = claimed.as_ref().map(|&(_, ref entry, location)| {
             core.count_end(entry.kind, entry.outcome);
             core.enter(entry, location, self.coarse_now())
         });

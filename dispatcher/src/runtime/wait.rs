@@ -1,7 +1,6 @@
 //! Waits for the readiness of a descriptor, one shot each.
 
 use std::fmt;
-use std::panic::Location;
 
 use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
 use super::dispatcher::DispatcherInner;
@@ -9,6 +8,7 @@ use super::flavour::{Flavour, SourceIdentity};
 use super::handle::DispatcherHandle;
 use super::task::{CancelError, TakenBack};
 use crate::event_loop::{EventTarget, Source, WaitError, WaitRefused, Waitable};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::probe::{self, Point};
 use crate::sync::{Arc, Weak};
@@ -62,7 +62,25 @@ impl DispatcherHandle {
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
         let identity = source.identity().and_then(SourceIdentity::from_bits);
-        self.begin_wait_on(source.as_source(), identity, interest, callback)
+        self.begin_wait_at(Site::caller(), source.as_source(), identity, interest, callback)
+    }
+
+    /// As [`begin_wait`](DispatcherHandle::begin_wait), for code of others: the callback is listed as posted at `site`.
+    ///
+    /// # Errors
+    /// As [`begin_wait`](DispatcherHandle::begin_wait).
+    pub fn begin_wait_from<F>(
+        &self,
+        site: Site,
+        source: &impl Waitable,
+        interest: Interest,
+        callback: F,
+    ) -> Result<WaitHandle, WaitError<F>>
+    where
+        F: FnOnce(Result<Readiness, Status>) + Send + 'static,
+    {
+        let identity = source.identity().and_then(SourceIdentity::from_bits);
+        self.begin_wait_at(site, source.as_source(), identity, interest, callback)
     }
 
     #[track_caller]
@@ -76,7 +94,20 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
-        let location = Location::caller();
+        self.begin_wait_at(Site::caller(), source, identity, interest, callback)
+    }
+
+    fn begin_wait_at<F>(
+        &self,
+        location: Site,
+        source: Source<'_>,
+        identity: Option<SourceIdentity>,
+        interest: Interest,
+        callback: F,
+    ) -> Result<WaitHandle, WaitError<F>>
+    where
+        F: FnOnce(Result<Readiness, Status>) + Send + 'static,
+    {
         let inner = self.inner();
         let flavour = if self.is_always_on() { self.flavour() } else { Flavour::of_source(identity) };
         let mut callback = Some(callback);

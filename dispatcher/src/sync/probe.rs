@@ -10,6 +10,7 @@
 use std::panic::Location;
 
 #[cfg(not(loom))]
+use crate::site::Site;
 use crate::sync::Weak;
 
 /// What is decided. Always legal ways to go on, of which production takes the one that comes first.
@@ -129,7 +130,7 @@ pub(crate) enum Note {
         ticket: Ticket,
         kind: &'static str,
         type_name: &'static str,
-        location: &'static Location<'static>,
+        location: Site,
         /// Nanoseconds on the clock of the runtime; `u64::MAX` for none.
         deadline: u64,
         always_on: bool,
@@ -178,7 +179,7 @@ pub(crate) enum Note {
     /// They have returned.
     DriverObserverEnded { driver: u64 },
     /// Something that has an end was made. `what` is what people call it: arena, channel end, irq, token.
-    Made { what: &'static str, id: u64, location: &'static Location<'static> },
+    Made { what: &'static str, id: u64, location: Site },
     /// It is gone.
     Gone { what: &'static str, id: u64 },
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::panic::Location;
 
 use crate::runtime::Runtime;
+use crate::site::Site;
 use crate::sync::probe::Note;
 
 /// How many are listed in a report.
@@ -14,7 +14,7 @@ const MOST_LISTED: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Leaks {
     /// By kind and number, with the order in which it was made.
-    alive: BTreeMap<(&'static str, u64), (u64, &'static Location<'static>)>,
+    alive: BTreeMap<(&'static str, u64), (u64, Site)>,
     made: u64,
 }
 
@@ -70,7 +70,7 @@ mod tests {
     fn what_is_left_is_listed_by_where_it_was_made_and_the_rest_counted() {
         let mut leaks = Leaks::default();
         assert_eq!(leaks.report(), None);
-        let location = Location::caller();
+        let location = Site::caller();
         for id in 0..10 {
             leaks.hear(&Note::Made { what: "arena", id, location });
         }

@@ -4,9 +4,9 @@
 //! compared.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::panic::Location;
 
 use crate::runtime::{Counters, users_type};
+use crate::site::Site;
 use crate::sync::probe::{Fate, Ticket, Told};
 use crate::sync::thread::ThreadId;
 
@@ -30,7 +30,7 @@ pub(super) enum Stage {
 pub(super) struct Life {
     pub(super) kind: &'static str,
     pub(super) type_name: &'static str,
-    pub(super) location: &'static Location<'static>,
+    pub(super) location: Site,
     pub(super) deadline: u64,
     pub(super) always_on: bool,
     pub(super) stage: Stage,

@@ -7,6 +7,7 @@ use super::ForegroundRuntime;
 use super::busy::busy_and_suspended;
 use super::promises::Oracle;
 use crate::runtime::{Counters, DispatcherBuilder};
+use crate::site::Site;
 use crate::sync::probe::{Actor, Choice, Fate, Note, Others, Point, Probe, Ticket, Told, attach};
 use crate::sync::thread::current_id;
 use crate::sync::{Arc, Mutex, Weak};
@@ -44,7 +45,7 @@ impl ByHand {
     }
 
     fn accept(&mut self, ticket: Ticket, kind: &'static str, deadline: u64) -> &mut Self {
-        let location = Location::caller();
+        let location = Site::caller();
         self.hear(Note::Accepted { ticket, kind, type_name: "a closure", location, deadline, always_on: false })
     }
 

@@ -7,6 +7,7 @@ use std::panic::Location;
 
 use super::ForegroundRuntime;
 use crate::runtime::{Kind, users_type};
+use crate::site::Site;
 use crate::sync::probe::{self, Actor, Attached, Choice, Fate, Note, Others, Point, Probe, Scarce, Ticket, Told};
 use crate::sync::thread::{self, ThreadId};
 use crate::sync::{Arc, Mutex, Weak};
@@ -38,7 +39,7 @@ pub struct RecordedCallback {
     /// The type of its closure.
     pub type_name: &'static str,
     /// Where it was posted.
-    pub posted_from: &'static Location<'static>,
+    pub posted_from: Site,
     /// How it ended.
     pub ending: Ending,
     /// When it began and when it had returned, by the count of everything that was recorded; the thread.
@@ -108,13 +109,7 @@ impl Log {
         }
     }
 
-    fn accepted(
-        &mut self,
-        ticket: Ticket,
-        kind: &'static str,
-        type_name: &'static str,
-        posted_from: &'static Location<'static>,
-    ) {
+    fn accepted(&mut self, ticket: Ticket, kind: &'static str, type_name: &'static str, posted_from: Site) {
         if !ticket.is_future && matches!(kind, "future" | "irq trigger") {
             // A delivery to a callback is none itself.
             return;

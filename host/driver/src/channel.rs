@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use crate::abi::ChannelObject;
+use crate::abi::{CallSite, ChannelObject, here};
 use crate::dispatcher::PostError;
 use crate::slot::Slot;
 use crate::{Dispatcher, Message, Status, current};
@@ -27,6 +27,7 @@ impl Channel {
     ///
     /// # Errors
     /// `NoResources`, or `BadState` in an image that no host has attached.
+    #[track_caller]
     pub fn pair() -> Result<(Channel, Channel), Status> {
         Channel::pair_with_limit(0)
     }
@@ -35,8 +36,9 @@ impl Channel {
     ///
     /// # Errors
     /// As [`pair`](Self::pair).
+    #[track_caller]
     pub fn pair_with_limit(limit: usize) -> Result<(Channel, Channel), Status> {
-        let (a, b) = ChannelObject::pair(limit)?;
+        let (a, b) = ChannelObject::pair(here::<Channel>(), limit)?;
         Ok((Channel::from_object(a), Channel::from_object(b)))
     }
 
@@ -79,8 +81,9 @@ impl Channel {
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
+    #[track_caller]
     pub fn read(&self) -> Read<'_> {
-        Read { channel: self, polled: false }
+        Read { channel: self, site: here::<Read<'_>>(), polled: false }
     }
 
     /// The next message, for futures that watch several things; see [`read`](Self::read). The task that polled last is
@@ -88,7 +91,13 @@ impl Channel {
     ///
     /// # Errors
     /// As [`read`](Self::read).
+    #[track_caller]
     pub fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<Message, Status>> {
+        self.poll_read_at(here::<Channel>(), cx)
+    }
+
+    /// As [`poll_read`](Self::poll_read), from a site that was noted before.
+    pub(crate) fn poll_read_at(&self, site: &'static CallSite, cx: &mut Context<'_>) -> Poll<Result<Message, Status>> {
         loop {
             let waiting = self.waiting().clone();
             if let Some(slot) = waiting {
@@ -107,7 +116,7 @@ impl Channel {
             let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
             let slot = Arc::new(Slot::new());
             let filled = Arc::clone(&slot);
-            match self.begin_read(&dispatcher, move |told| filled.fill(told)) {
+            match self.begin_read_at(site, &dispatcher, move |told| filled.fill(told)) {
                 Ok(()) => *self.waiting() = Some(slot),
                 // Closed since the look above, perhaps after a last message.
                 Err(error) if error.status() == Status::PeerClosed => {}
@@ -137,11 +146,25 @@ impl Channel {
     /// # Errors
     /// `BadState`: a read is registered already. `PeerClosed`: at once. `Unavailable`: the dispatcher is shutting down.
     /// The closure is inside the error.
+    #[track_caller]
     pub fn begin_read<F>(&self, dispatcher: &Dispatcher, f: F) -> Result<(), PostError<F>>
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
-        self.object.begin_read(dispatcher.object(), f).map_err(PostError::new)
+        self.begin_read_at(here::<F>(), dispatcher, f)
+    }
+
+    /// As [`begin_read`](Self::begin_read), from a site that was noted before.
+    pub(crate) fn begin_read_at<F>(
+        &self,
+        site: &'static CallSite,
+        dispatcher: &Dispatcher,
+        f: F,
+    ) -> Result<(), PostError<F>>
+    where
+        F: FnOnce(Result<(), Status>) + Send + 'static,
+    {
+        self.object.begin_read(site, dispatcher.object(), f).map_err(PostError::new)
     }
 
     /// Takes the registered callback back. No message is lost.
@@ -158,6 +181,7 @@ impl Channel {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Read<'a> {
     channel: &'a Channel,
+    site: &'static CallSite,
     /// Whether a registration may be this future's.
     polled: bool,
 }
@@ -167,7 +191,7 @@ impl Future for Read<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.polled = true;
-        self.channel.poll_read(cx)
+        self.channel.poll_read_at(self.site, cx)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::abi::ContextObject;
+use crate::abi::{ContextObject, here};
 use crate::{AddChildError, Child, ChildNode, CreateError, Dispatcher, DispatcherOptions, Logger, Node, Status};
 
 /// The connection of one driver instance to its host. Cloning gives a further handle to the same one; a handle that
@@ -35,8 +35,9 @@ impl DriverContext {
     /// # Errors
     /// A combination of options that does not exist (`NotSupported`), no thread to spare for sync calls
     /// (`NoResources`), or a driver that is stopping (`BadState`).
+    #[track_caller]
     pub fn new_dispatcher(&self, options: DispatcherOptions) -> Result<Dispatcher, CreateError> {
-        options.create(&self.context)
+        options.create(here::<Dispatcher>(), &self.context)
     }
 
     /// The configuration, in whatever type the driver reads it into. Keys that the manifest does not set have the
@@ -68,8 +69,9 @@ impl DriverContext {
     ///
     /// # Errors
     /// A sibling has the name (`AlreadyExists`), or the driver is stopping (`BadState`).
+    #[track_caller]
     pub fn add_child(&self, child: ChildNode) -> Result<Child, AddChildError> {
-        child.add_to(&self.context)
+        child.add_to(here::<Child>(), &self.context)
     }
 
     /// Publishes an address at which clients outside of the host reach the driver, such as `nbd://127.0.0.1:10809/disk`.

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::abi::{ALLOW_SYNC_CALLS, ContextObject, DispatcherObject, NO_THREAD_MIGRATION, TaskObject, UNSYNCHRONIZED};
+use crate::abi::{
+    ALLOW_SYNC_CALLS, CallSite, ContextObject, DispatcherObject, NO_THREAD_MIGRATION, Observer, TaskObject,
+    UNSYNCHRONIZED, here,
+};
 use crate::offload::{Lane, OffloadError, OffloadHandle, StopToken};
 use crate::{Canceled, Instant, JoinHandle, Status, offload, task};
 
@@ -39,40 +42,44 @@ impl Dispatcher {
     ///
     /// # Errors
     /// The dispatcher is shut down (`BadState`); the closure is inside the error.
+    #[track_caller]
     pub fn post_task<F>(&self, f: F) -> Result<(), PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.object.post(f).map_err(PostError::new)
+        self.object.post(here::<F>(), f).map_err(PostError::new)
     }
 
     /// As [`post_task`](Self::post_task), with a handle that can take the task back.
     ///
     /// # Errors
     /// As [`post_task`](Self::post_task).
+    #[track_caller]
     pub fn post_cancelable<F>(&self, f: F) -> Result<TaskHandle, PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.object.post_at(0, f).map(TaskHandle).map_err(PostError::new)
+        self.object.post_at(here::<F>(), 0, f).map(TaskHandle).map_err(PostError::new)
     }
 
     /// Posts `f` for a time on the monotonic clock; a past one means now.
     ///
     /// # Errors
     /// As [`post_task`](Self::post_task); an infinite deadline is `InvalidArgs`.
+    #[track_caller]
     pub fn post_at<F>(&self, deadline: Instant, f: F) -> Result<TaskHandle, PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
         // The start of time is "no deadline" to the host, which comes to the same: it has passed.
-        self.object.post_at(deadline.as_nanos(), f).map(TaskHandle).map_err(PostError::new)
+        self.object.post_at(here::<F>(), deadline.as_nanos(), f).map(TaskHandle).map_err(PostError::new)
     }
 
     /// Posts `f` to run after `delay`.
     ///
     /// # Errors
     /// As [`post_at`](Self::post_at).
+    #[track_caller]
     pub fn post_after<F>(&self, delay: Duration, f: F) -> Result<TaskHandle, PostError<F>>
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
@@ -84,12 +91,13 @@ impl Dispatcher {
     ///
     /// # Errors
     /// The dispatcher is shut down (`BadState`); the future is inside the error.
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn_on(&self.object, future).map_err(PostError::new)
+        task::spawn_on(here::<F>(), &self.object, future).map_err(PostError::new)
     }
 
     /// Runs `work` on a worker thread of `lane`, then `done` here with what it returned. A panic of `work` arrives as
@@ -97,13 +105,14 @@ impl Dispatcher {
     ///
     /// # Errors
     /// The dispatcher is shut down (`BadState`); both closures are inside the error.
+    #[track_caller]
     pub fn offload<T, W, D>(&self, lane: Lane, work: W, done: D) -> Result<OffloadHandle, PostError<(W, D)>>
     where
         T: Send + 'static,
         W: FnOnce(&StopToken) -> T + Send + 'static,
         D: FnOnce(Result<T, OffloadError>) + Send + 'static,
     {
-        offload::offload_on(&self.object, lane, work, done).map_err(PostError::new)
+        offload::offload_on(here::<W>(), &self.object, lane, work, done).map_err(PostError::new)
     }
 
     /// As [`offload`](Self::offload), for futures.
@@ -113,12 +122,13 @@ impl Dispatcher {
     ///
     /// # Cancel safety
     /// Dropping the future cancels work that has not begun; work that runs sees its stop token.
-    pub async fn offload_async<T, W>(&self, lane: Lane, work: W) -> Result<T, OffloadError>
+    #[track_caller]
+    pub fn offload_async<T, W>(&self, lane: Lane, work: W) -> impl Future<Output = Result<T, OffloadError>>
     where
         T: Send + 'static,
         W: FnOnce(&StopToken) -> T + Send + 'static,
     {
-        offload::offload_future(&self.object, lane, work).await
+        offload::offload_future(here::<W>(), &self.object, lane, work)
     }
 
     /// Begins the shutdown: posts are refused from now on, what is pending is told `Canceled`. Asynchronous; a second
@@ -177,7 +187,7 @@ pub struct DispatcherOptions {
     name: String,
     scheduler_role: String,
     flags: u32,
-    observer: Option<Box<dyn FnOnce() + Send>>,
+    observer: Option<Observer>,
 }
 
 impl DispatcherOptions {
@@ -211,14 +221,15 @@ impl DispatcherOptions {
     }
 
     /// Runs last, when everything of the dispatcher has ended.
-    pub fn shutdown_observer(mut self, observer: impl FnOnce() + Send + 'static) -> Self {
-        self.observer = Some(Box::new(observer));
+    #[track_caller]
+    pub fn shutdown_observer<F: FnOnce() + Send + 'static>(mut self, observer: F) -> Self {
+        self.observer = Some((here::<F>(), Box::new(observer)));
         self
     }
 
-    pub(crate) fn create(self, context: &ContextObject) -> Result<Dispatcher, CreateError> {
+    pub(crate) fn create(self, site: &'static CallSite, context: &ContextObject) -> Result<Dispatcher, CreateError> {
         let DispatcherOptions { name, scheduler_role, flags, observer } = self;
-        match context.new_dispatcher(&name, &scheduler_role, flags, observer) {
+        match context.new_dispatcher(site, &name, &scheduler_role, flags, observer) {
             Ok(object) => Ok(Dispatcher::from_object(object)),
             Err(status) => Err(CreateError { name, status }),
         }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use crate::abi::{ArenaObject, Buffer};
+use crate::abi::{ArenaObject, Buffer, here};
 pub use crate::abi::{Handle, HandleKind};
 use crate::{Channel, Status};
 
@@ -18,6 +18,7 @@ impl Arena {
     ///
     /// # Errors
     /// `NoMemory`, or `BadState` in an image that no host has attached.
+    #[track_caller]
     pub fn new() -> Result<Arena, Status> {
         Arena::with_capacity(0)
     }
@@ -26,8 +27,9 @@ impl Arena {
     ///
     /// # Errors
     /// As [`new`](Self::new).
+    #[track_caller]
     pub fn with_capacity(bytes: usize) -> Result<Arena, Status> {
-        ArenaObject::new(bytes).map(Arena)
+        ArenaObject::new(here::<Arena>(), bytes).map(Arena)
     }
 
     /// A message of `len` bytes in this arena. They are initialised but their values are whatever the memory held: write
@@ -67,6 +69,7 @@ impl Message {
     ///
     /// # Errors
     /// `NoMemory`.
+    #[track_caller]
     pub fn with_len(len: usize) -> Result<Message, Status> {
         Arena::with_capacity(len)?.message(len)
     }
@@ -75,6 +78,7 @@ impl Message {
     ///
     /// # Errors
     /// `NoMemory`.
+    #[track_caller]
     pub fn zeroed(len: usize) -> Result<Message, Status> {
         let mut message = Message::with_len(len)?;
         message.bytes_mut().fill(0);
@@ -85,6 +89,7 @@ impl Message {
     ///
     /// # Errors
     /// `NoMemory`.
+    #[track_caller]
     pub fn from_bytes(bytes: &[u8]) -> Result<Message, Status> {
         let mut message = Message::with_len(bytes.len())?;
         message.bytes_mut().copy_from_slice(bytes);

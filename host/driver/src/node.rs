@@ -1,12 +1,12 @@
 //! The node that a driver is bound to, and the children that it adds.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::abi::{Accept, ChildObject, ContextObject};
+use crate::abi::{Accept, CallSite, ChildObject, ContextObject, here};
 use crate::slot::Slot;
 use crate::{Channel, Dispatcher, Status, current};
 
@@ -63,12 +63,17 @@ impl Node {
     /// # Errors
     /// `NotFound`: the parent offers no such service. `Unavailable`: the parent is stopping. `Canceled`: the dispatcher
     /// that awaits shuts down. `BadState`: outside of any dispatcher.
-    pub async fn connect(&self, service: &str) -> Result<Channel, Status> {
+    #[track_caller]
+    pub fn connect(&self, service: &str) -> impl Future<Output = Result<Channel, Status>> {
+        self.connect_at(here::<Node>(), service)
+    }
+
+    async fn connect_at(&self, site: &'static CallSite, service: &str) -> Result<Channel, Status> {
         let dispatcher = current().ok_or(Status::BadState)?;
         let slot = Arc::new(Slot::new());
         let filled = Arc::clone(&slot);
         self.context
-            .connect(service, dispatcher.object(), move |end| filled.fill(end))
+            .connect(site, service, dispatcher.object(), move |end| filled.fill(end))
             .map_err(|(_, status)| status)?;
         poll_fn(|cx| slot.poll_take(cx)).await.map(Channel::from_object)
     }
@@ -150,8 +155,13 @@ impl ChildNode {
     }
 
     /// Adds a service. `accept` gets the server end of each connection, on the dispatcher of the child.
-    pub fn service(mut self, name: impl Into<String>, accept: impl Fn(Channel) + Send + Sync + 'static) -> Self {
-        self.services.push((name.into(), Box::new(move |end| accept(Channel::from_object(end)))));
+    #[track_caller]
+    pub fn service<F>(mut self, name: impl Into<String>, accept: F) -> Self
+    where
+        F: Fn(Channel) + Send + Sync + 'static,
+    {
+        let accept = Box::new(move |end| accept(Channel::from_object(end)));
+        self.services.push(Accept { name: name.into(), site: here::<F>(), accept });
         self
     }
 
@@ -161,10 +171,10 @@ impl ChildNode {
         self
     }
 
-    pub(crate) fn add_to(self, context: &ContextObject) -> Result<Child, AddChildError> {
+    pub(crate) fn add_to(self, site: &'static CallSite, context: &ContextObject) -> Result<Child, AddChildError> {
         let ChildNode { name, properties, services, dispatcher } = self;
         let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::from_object(context.dispatcher()));
-        match context.add_child(dispatcher.object(), &name, &properties, services) {
+        match context.add_child(site, dispatcher.object(), &name, &properties, services) {
             Ok(object) => Ok(Child { object: Some(object) }),
             Err((status, message)) => Err(AddChildError {
                 status,
@@ -196,12 +206,17 @@ impl Child {
     ///
     /// # Errors
     /// `Canceled`: the dispatcher that awaits shuts down. `BadState`: outside of any dispatcher. The removal goes on.
-    pub async fn remove(self) -> Result<(), Status> {
+    #[track_caller]
+    pub fn remove(self) -> impl Future<Output = Result<(), Status>> {
+        self.remove_at(here::<Child>())
+    }
+
+    async fn remove_at(self, site: &'static CallSite) -> Result<(), Status> {
         let dispatcher = current().ok_or(Status::BadState)?;
         let slot = Arc::new(Slot::new());
         let filled = Arc::clone(&slot);
         if let Some(object) = &self.object {
-            object.remove_then(dispatcher.object(), move |end| filled.fill(end)).map_err(|(_, status)| status)?;
+            object.remove_then(site, dispatcher.object(), move |end| filled.fill(end)).map_err(|(_, status)| status)?;
         }
         poll_fn(|cx| slot.poll_take(cx)).await
     }

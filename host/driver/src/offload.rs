@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use thiserror::Error;
 
 pub use crate::abi::StopToken;
-use crate::abi::{self, DispatcherObject, OffloadObject};
+use crate::abi::{self, CallSite, DispatcherObject, OffloadObject, here};
 use crate::dispatcher::PostError;
 use crate::slot::Slot;
 use crate::{Status, current};
@@ -84,6 +84,7 @@ impl OffloadHandle {
 }
 
 pub(crate) fn offload_on<T, W, D>(
+    site: &'static CallSite,
     dispatcher: &DispatcherObject,
     lane: Lane,
     work: W,
@@ -94,17 +95,22 @@ where
     W: FnOnce(&StopToken) -> T + Send + 'static,
     D: FnOnce(Result<T, OffloadError>) + Send + 'static,
 {
-    dispatcher.offload_job(lane.to_raw(), work, done).map(OffloadHandle)
+    dispatcher.offload_job(site, lane.to_raw(), work, done).map(OffloadHandle)
 }
 
-pub(crate) async fn offload_future<T, W>(dispatcher: &DispatcherObject, lane: Lane, work: W) -> Result<T, OffloadError>
+pub(crate) async fn offload_future<T, W>(
+    site: &'static CallSite,
+    dispatcher: &DispatcherObject,
+    lane: Lane,
+    work: W,
+) -> Result<T, OffloadError>
 where
     T: Send + 'static,
     W: FnOnce(&StopToken) -> T + Send + 'static,
 {
     let slot = Arc::new(Slot::new());
     let filled = Arc::clone(&slot);
-    match offload_on(dispatcher, lane, work, move |result| filled.fill(result)) {
+    match offload_on(site, dispatcher, lane, work, move |result| filled.fill(result)) {
         Ok(handle) => Offloaded { slot, handle }.await,
         Err((_, status)) => Err(OffloadError::Refused(status)),
     }
@@ -125,13 +131,17 @@ where
 /// let image = offload(Lane::Slow, |_stop| std::fs::read("disk.img")).await??;
 /// # let _ = image; Ok(()) }
 /// ```
-pub async fn offload<T, W>(lane: Lane, work: W) -> Result<T, OffloadError>
+#[track_caller]
+pub fn offload<T, W>(lane: Lane, work: W) -> impl Future<Output = Result<T, OffloadError>>
 where
     T: Send + 'static,
     W: FnOnce(&StopToken) -> T + Send + 'static,
 {
-    let Some(dispatcher) = current() else { return Err(OffloadError::Refused(Status::BadState)) };
-    offload_future(dispatcher.object(), lane, work).await
+    let site = here::<W>();
+    async move {
+        let Some(dispatcher) = current() else { return Err(OffloadError::Refused(Status::BadState)) };
+        offload_future(site, dispatcher.object(), lane, work).await
+    }
 }
 
 /// Runs `f` here, marked as a stretch that may block.

@@ -6,17 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::abi::{DispatcherObject, JoinObject};
+use crate::abi::{CallSite, DispatcherObject, JoinObject};
 use crate::slot::Slot;
 use crate::{SpawnError, Status, current};
 
-pub(crate) fn spawn_on<F>(dispatcher: &DispatcherObject, future: F) -> Result<JoinHandle<F::Output>, (F, Status)>
+pub(crate) fn spawn_on<F>(
+    site: &'static CallSite,
+    dispatcher: &DispatcherObject,
+    future: F,
+) -> Result<JoinHandle<F::Output>, (F, Status)>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     let slot = Arc::new(Slot::new());
-    let join = dispatcher.spawn_into(future, Arc::clone(&slot))?;
+    let join = dispatcher.spawn_into(site, future, Arc::clone(&slot))?;
     Ok(JoinHandle { slot, join })
 }
 
@@ -24,6 +28,7 @@ where
 ///
 /// # Errors
 /// There is none, or it shuts down (`BadState`); the future is inside the error.
+#[track_caller]
 pub fn spawn<F>(future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
 where
     F: Future + Send + 'static,

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::abi::current_time;
-use crate::dispatcher::TaskHandle;
+use crate::abi::{CallSite, TaskObject, current_time, here};
 use crate::slot::Slot;
 use crate::{Canceled, Status, current};
 
@@ -78,19 +77,22 @@ impl fmt::Debug for Instant {
 ///
 /// # Cancel safety
 /// Dropping the future takes the timer back.
+#[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep { state: SleepState::New(Wake::After(duration)) }
+    Sleep::new(here::<Sleep>(), Wake::After(duration))
 }
 
 /// Completes at `deadline`; as [`sleep`].
+#[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    Sleep { state: SleepState::New(Wake::At(deadline)) }
+    Sleep::new(here::<Sleep>(), Wake::At(deadline))
 }
 
 /// The future of [`sleep`] and [`sleep_until`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Sleep {
+    site: &'static CallSite,
     state: SleepState,
 }
 
@@ -103,11 +105,15 @@ enum Wake {
 #[derive(Debug)]
 enum SleepState {
     New(Wake),
-    Armed(Arc<Slot<Result<(), Canceled>>>, TaskHandle),
+    Armed(Arc<Slot<Result<(), Canceled>>>, TaskObject),
     Done,
 }
 
 impl Sleep {
+    fn new(site: &'static CallSite, wake: Wake) -> Self {
+        Sleep { site, state: SleepState::New(wake) }
+    }
+
     /// Makes it complete after `duration` from its next poll, whatever it was waiting for; also after it completed.
     pub fn reset(&mut self, duration: Duration) {
         self.rearm(Wake::After(duration));
@@ -143,9 +149,10 @@ impl Future for Sleep {
             };
             let slot = Arc::new(Slot::new());
             let filled = Arc::clone(&slot);
-            match dispatcher.post_at(deadline, move |result| filled.fill(result)) {
+            let fill = move |result: Result<(), Canceled>| filled.fill(result);
+            match dispatcher.object().post_at(self.site, deadline.as_nanos(), fill) {
                 Ok(task) => self.state = SleepState::Armed(slot, task),
-                Err(error) => return Poll::Ready(Err(error.into_status())),
+                Err((_, status)) => return Poll::Ready(Err(status)),
             }
         }
         let SleepState::Armed(slot, _) = &self.state else { return Poll::Pending };
@@ -168,14 +175,18 @@ impl Drop for Sleep {
 ///
 /// # Cancel safety
 /// As that of `future`.
-pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Status> {
-    let mut future = pin!(future);
-    let mut sleep = pin!(sleep(duration));
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(output));
-        }
-        sleep.as_mut().poll(cx).map(|end| Err(end.err().unwrap_or(Status::TimedOut)))
-    })
-    .await
+#[track_caller]
+pub fn timeout<F: Future>(duration: Duration, future: F) -> impl Future<Output = Result<F::Output, Status>> {
+    let sleep = sleep(duration);
+    async move {
+        let mut future = pin!(future);
+        let mut sleep = pin!(sleep);
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            sleep.as_mut().poll(cx).map(|end| Err(end.err().unwrap_or(Status::TimedOut)))
+        })
+        .await
+    }
 }

@@ -12,6 +12,7 @@ mod kit_operations;
 mod operations;
 mod panics;
 mod places;
+mod site_operations;
 mod state_operations;
 mod things;
 
@@ -26,7 +27,11 @@ use things::{Things, text_of};
 
 /// All operations.
 fn operations() -> impl Iterator<Item = &'static Operation> {
-    operations::OPERATIONS.iter().chain(state_operations::OPERATIONS).chain(kit_operations::OPERATIONS)
+    operations::OPERATIONS
+        .iter()
+        .chain(state_operations::OPERATIONS)
+        .chain(kit_operations::OPERATIONS)
+        .chain(site_operations::OPERATIONS)
 }
 
 /// What became of one operation at one place.

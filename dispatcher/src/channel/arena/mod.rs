@@ -23,12 +23,12 @@ mod kept;
 use std::alloc::Layout;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::panic::Location;
 use std::ptr::{self, NonNull};
 
 use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind};
 pub use buffer::Buffer;
 
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
@@ -38,6 +38,9 @@ use crate::sync::probe::{self, Note};
 const MAX_ALIGN: usize = 4096;
 /// What a default arena takes from the allocator, header included.
 const FIRST_ALLOCATION: usize = 4096;
+
+/// What fits into it.
+const FIRST_CAPACITY: usize = FIRST_ALLOCATION - size_of::<Header>();
 /// What a further block takes from the allocator, its own header included.
 const FURTHER_ALLOCATION: usize = 16 * 1024;
 /// A further block that is larger is given back by [`Arena::try_reset`].
@@ -107,7 +110,7 @@ impl Arena {
     /// When memory is exhausted.
     #[track_caller]
     pub fn with_tag(tag: [u8; 4]) -> Self {
-        expect_memory(Self::try_new(FIRST_ALLOCATION - size_of::<Header>(), tag))
+        expect_memory(Self::try_new(Site::caller(), FIRST_CAPACITY, tag))
     }
 
     /// An arena with room for `bytes` before it has to grow.
@@ -125,12 +128,19 @@ impl Arena {
     /// [`Status::NoMemory`].
     #[track_caller]
     pub fn try_with_capacity(bytes: usize) -> Result<Self, Status> {
-        Self::try_new(bytes, [0; 4])
+        Self::try_new(Site::caller(), bytes, [0; 4])
     }
 
-    #[track_caller]
-    fn try_new(capacity: usize, tag: [u8; 4]) -> Result<Self, Status> {
-        let location = Location::caller();
+    /// As [`try_with_capacity`](Arena::try_with_capacity), for code of others: the arena is listed as made at `site`. For
+    /// 0 `bytes` it has the room of a [`new`](Arena::new) one.
+    ///
+    /// # Errors
+    /// [`Status::NoMemory`].
+    pub fn try_with_capacity_from(site: Site, bytes: usize) -> Result<Self, Status> {
+        Self::try_new(site, if bytes == 0 { FIRST_CAPACITY } else { bytes }, [0; 4])
+    }
+
+    fn try_new(site: Site, capacity: usize, tag: [u8; 4]) -> Result<Self, Status> {
         let (layout, offset) = Header::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
         let (memory, cleared) = kept::take(layout, cleared)?;
@@ -149,7 +159,7 @@ impl Arena {
             });
         }
         let arena = Arena { header };
-        probe::note(|| Note::Made { what: "arena", id: header.addr().get() as u64, location });
+        probe::note(|| Note::Made { what: "arena", id: header.addr().get() as u64, location: site });
         arena.header().current.store(arena.first(), Ordering::Relaxed);
         Ok(arena)
     }

@@ -30,10 +30,10 @@ pub(crate) use row::{KEPT, Posted};
 use table::{Slot, Table};
 
 use std::collections::VecDeque;
-use std::panic::Location;
 
 use super::flavour::Flavour;
 use crate::event_loop::{TimerId, WaitId};
+use crate::site::Site;
 use crate::time::Instant;
 
 /// How many bits of an [`OpId`] are the index of its slot; the rest is the slot's generation.
@@ -115,7 +115,7 @@ pub(crate) struct Details {
     pub(crate) deadline: Instant,
     pub(crate) source: EventSource,
     pub(crate) poster: Poster,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: Site,
     pub(crate) accepted_at: Instant,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Taken {
     pub(crate) id: OpId,
     pub(crate) kind: Kind,
     pub(crate) flavour: Flavour,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: Site,
     pub(crate) outcome: Outcome,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Taken {
 pub(crate) struct Pending {
     pub(crate) kind: Kind,
     pub(crate) type_name: TypeNameOf,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: Site,
     pub(crate) poster: Poster,
     pub(crate) accepted_at: Instant,
 }
@@ -260,7 +260,7 @@ impl CallbackQueue {
     }
 
     /// The type and the line of an operation that has not ended.
-    pub(crate) fn origin(&self, id: OpId) -> Option<(TypeNameOf, &'static Location<'static>)> {
+    pub(crate) fn origin(&self, id: OpId) -> Option<(TypeNameOf, Site)> {
         self.look(id).map(|(entry, details)| (entry.callback.type_name_of(), details.location))
     }
 
@@ -311,7 +311,7 @@ impl CallbackQueue {
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
-    pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, &'static Location<'static>)> {
+    pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, Site)> {
         if let Some((id, Posted { callback, location, flavour, kind, .. })) = self.pop_posted() {
             return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome() }, location));
         }
@@ -319,7 +319,7 @@ impl CallbackQueue {
         self.take_noted(first)
     }
 
-    fn take_noted(&mut self, id: OpId) -> Option<(OpId, Entry, &'static Location<'static>)> {
+    fn take_noted(&mut self, id: OpId) -> Option<(OpId, Entry, Site)> {
         let slot = self.slot(id)?;
         let (noted_as, location) = (slot.noted_as, slot.details.location);
         self.take_to_call(id).map(|entry| (noted_as, entry, location))
@@ -343,7 +343,7 @@ impl CallbackQueue {
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), for one that `nth` others have been ready for longer than.
-    pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, &'static Location<'static>)> {
+    pub(crate) fn pop_nth_ready(&mut self, nth: usize) -> Option<(OpId, Entry, Site)> {
         if nth == 0 {
             return self.pop_ready();
         }

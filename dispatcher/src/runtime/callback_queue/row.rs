@@ -7,9 +7,9 @@
 //! What stands in the row is told `Ok` while the dispatcher runs and `Canceled` once it shuts down; it has no outcome of its own.
 
 use std::collections::VecDeque;
-use std::panic::Location;
 
 use super::{Callback, Flavour, Kind, Poster};
+use crate::site::Site;
 use crate::time::Instant;
 
 /// How much room a row keeps when it has become short.
@@ -19,7 +19,7 @@ pub(crate) const KEPT: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Posted {
     pub(crate) callback: Callback,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) location: Site,
     pub(crate) poster: Poster,
     pub(crate) accepted_at: Instant,
     pub(crate) flavour: Flavour,

@@ -2,6 +2,7 @@
 //! Method: the table and the row beside plain queues, by hand and with random operations.
 
 use super::*;
+use crate::site::Site;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ fn details() -> Details {
         deadline: Instant::INFINITE,
         source: EventSource::None,
         poster: Poster::default(),
-        location: Location::caller(),
+        location: Site::caller(),
         accepted_at: Instant::from_nanos(0),
     }
 }
@@ -34,7 +35,7 @@ fn an_id_never_names_a_second_operation_even_after_the_table_gave_memory_back() 
 fn posted(kind: Kind) -> Posted {
     Posted {
         callback: Callback::new(WithOutcome(|_| {})),
-        location: Location::caller(),
+        location: Site::caller(),
         poster: Poster { driver: ROW, dispatcher: 0 },
         accepted_at: Instant::from_nanos(0),
         flavour: Flavour::REGULAR,

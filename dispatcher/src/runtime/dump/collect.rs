@@ -8,12 +8,13 @@ use super::{
 };
 use crate::runtime::active::{Active, ActiveWhat};
 use crate::runtime::call_stack;
-use crate::runtime::callback_queue::Stage;
+use crate::runtime::callback_queue::{Stage, TypeNameOf};
 use crate::runtime::core::Core;
 use crate::runtime::dispatcher::DispatcherInner;
 use crate::runtime::driver_inner::DriverInner;
 use crate::runtime::inline::Reason;
 use crate::runtime::runtime_inner::RuntimeInner;
+use crate::site::Site;
 use crate::sync::Arc;
 use crate::time::Instant;
 
@@ -62,7 +63,7 @@ impl<'a> Collector<'a> {
                 kind: one.kind,
                 queue: stage.as_str(),
                 is_ready: stage == Stage::Ready,
-                type_name: users_type((one.type_name)()),
+                type_name: type_of(one.location, one.type_name),
                 posted_from: one.location,
                 posted_by: self.names.poster(one.poster),
                 age: self.now.duration_since(one.accepted_at),
@@ -170,14 +171,19 @@ impl<'a> Collector<'a> {
 
 impl ActiveWhat {
     /// What it is, its type, and where it was posted.
-    fn describe(self) -> (&'static str, &'static str, Option<&'static std::panic::Location<'static>>) {
+    fn describe(self) -> (&'static str, &'static str, Option<crate::site::Site>) {
         match self {
             ActiveWhat::Callback { kind, type_name, location } => {
-                (kind.as_str(), users_type(type_name()), Some(location))
+                (kind.as_str(), type_of(location, type_name), Some(location))
             }
             ActiveWhat::ShutdownObserver => ("shutdown observer", "", None),
         }
     }
+}
+
+/// What a callback is called: what its site says, or else the type of its closure.
+fn type_of(site: Site, type_name: TypeNameOf) -> &'static str {
+    site.type_name().unwrap_or_else(|| users_type(type_name()))
 }
 
 /// The type of the closure that was posted, without what this crate wraps around it.

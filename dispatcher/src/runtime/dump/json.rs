@@ -4,13 +4,13 @@
 //! package needs no serializer for a thing that is done rarely.
 
 use std::fmt::{Display, Write};
-use std::panic::Location;
 use std::time::Duration;
 
 use super::{
     Counters, DispatcherDump, DriverDump, LaneDump, LongestDump, Named, ObservingDump, PendingDump, PlaceDump,
     PoolDump, RunningDump, RuntimeDump, ThreadDump, ThreadName,
 };
+use crate::site::Site;
 
 /// The version of the schema. It grows when a field goes or changes its meaning; new fields do not change it.
 const VERSION: u32 = 1;
@@ -82,7 +82,7 @@ impl ToJson for Duration {
     }
 }
 
-impl ToJson for Location<'_> {
+impl ToJson for Site {
     fn write(&self, out: &mut String) {
         self.to_string().as_str().write(out);
     }

@@ -13,7 +13,6 @@ mod names;
 mod pools;
 mod text;
 
-use std::panic::Location;
 use std::time::Duration;
 
 use super::callback_queue::Kind;
@@ -21,6 +20,7 @@ use super::counters::Counters;
 use super::driver::DriverState;
 use super::inline::Reason;
 use super::state::DispatcherState;
+use crate::site::Site;
 use crate::time::Instant;
 
 #[cfg(feature = "testing")]
@@ -80,7 +80,7 @@ pub struct RunningDump {
     /// The type of the closure; empty for the observer.
     pub type_name: &'static str,
     /// Where it was posted.
-    pub posted_from: Option<&'static Location<'static>>,
+    pub posted_from: Option<Site>,
     /// For how long, by the coarse clock.
     pub running_for: Duration,
     /// What it waits for, if it sleeps in a blocking call of this crate.
@@ -103,7 +103,7 @@ pub struct PendingDump {
     /// The type of the closure.
     pub type_name: &'static str,
     /// Where it was posted.
-    pub posted_from: &'static Location<'static>,
+    pub posted_from: Site,
     /// The driver, and the dispatcher if it was a callback, that posted it; `None` for a thread outside of any.
     pub posted_by: Option<PlaceDump>,
     /// For how long it has been pending, by the coarse clock.
@@ -119,7 +119,7 @@ pub struct LongestDump {
     /// The type of the closure; empty for the observer.
     pub type_name: &'static str,
     /// Where it was posted.
-    pub posted_from: Option<&'static Location<'static>>,
+    pub posted_from: Option<Site>,
     /// How long it ran, by the coarse clock.
     pub ran_for: Duration,
 }

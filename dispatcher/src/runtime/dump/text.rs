@@ -1,12 +1,12 @@
 //! A dump as text, for people. The page `docs/src/how-to/read-a-dump.md` explains it line by line.
 
 use std::fmt::{self, Display, Formatter, Write};
-use std::panic::Location;
 
 use super::{
     Counters, DispatcherDump, DriverDump, LaneDump, Named, PlaceDump, PoolDump, RunningDump, RuntimeDump, ThreadName,
 };
 use crate::runtime::shown::{Quoted, Shown};
+use crate::site::Site;
 
 impl Display for Named {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -38,9 +38,9 @@ impl Display for ThreadName {
 }
 
 /// "posted at line (type)", as far as known.
-fn write_origin(f: &mut Formatter<'_>, at: Option<&Location<'_>>, type_name: &str) -> fmt::Result {
+fn write_origin(f: &mut Formatter<'_>, at: Option<Site>, type_name: &str) -> fmt::Result {
     match at {
-        Some(location) => write!(f, " posted at {location} ({type_name})"),
+        Some(site) => write!(f, " posted at {site} ({type_name})"),
         None => Ok(()),
     }
 }

@@ -1,8 +1,8 @@
 //! [`Event`]: a counter that is readable while it is not zero, as an eventfd is.
 
 use std::io;
-use std::panic::Location;
 
+use crate::site::Site;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sys::Readiness;
@@ -21,7 +21,7 @@ impl Event {
     pub fn new() -> Self {
         let count = Arc::new(AtomicU64::new(0));
         let read = count.clone();
-        let object = Object::new(Location::caller(), move || match read.load(Ordering::Relaxed) {
+        let object = Object::new(Site::caller(), move || match read.load(Ordering::Relaxed) {
             0 => Readiness::WRITABLE,
             _ => Readiness::READABLE | Readiness::WRITABLE,
         });

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::panic::Location;
 
+use crate::site::Site;
 use crate::sync::{Arc, Mutex};
 use crate::sys::Readiness;
 use crate::sys::sim::{Object, Stream, would_block};
@@ -43,9 +43,7 @@ struct Queue {
 }
 
 impl Queue {
-    #[track_caller]
-    fn new() -> Arc<Queue> {
-        let location = Location::caller();
+    fn new(location: Site) -> Arc<Queue> {
         Arc::new_cyclic(|this: &crate::sync::Weak<Queue>| {
             let this = this.clone();
             let object = Object::new(location, move || {
@@ -89,7 +87,15 @@ impl Net {
     /// `AddrInUse` when somebody listens there already.
     #[track_caller]
     pub fn listen(&self, addr: &str) -> io::Result<Listener> {
-        let queue = Queue::new();
+        self.listen_from(Site::caller(), addr)
+    }
+
+    /// As [`listen`](Net::listen), for code of others: the descriptor counts as made at `site`.
+    ///
+    /// # Errors
+    /// As [`listen`](Net::listen).
+    pub fn listen_from(&self, site: Site, addr: &str) -> io::Result<Listener> {
+        let queue = Queue::new(site);
         let mut state = self.shared.lock();
         let addr = match addr.strip_suffix(":0") {
             Some(host) => loop {
@@ -114,6 +120,14 @@ impl Net {
     /// `ConnectionRefused` when nobody listens there, or when its queue is full.
     #[track_caller]
     pub fn connect(&self, addr: &str) -> io::Result<Stream> {
+        self.connect_from(Site::caller(), addr)
+    }
+
+    /// As [`connect`](Net::connect), for code of others: both descriptors count as made at `site`.
+    ///
+    /// # Errors
+    /// As [`connect`](Net::connect).
+    pub fn connect_from(&self, site: Site, addr: &str) -> io::Result<Stream> {
         let refused = |why| io::Error::new(io::ErrorKind::ConnectionRefused, format!("{why} {addr}"));
         let (queue, near, capacity, backlog) = {
             let mut state = self.shared.lock();
@@ -121,7 +135,7 @@ impl Net {
             let near = format!("127.0.0.1:{}", state.free_port());
             (queue, near, state.capacity, state.backlog)
         };
-        let (client, server) = Stream::pair(capacity, &near, addr);
+        let (client, server) = Stream::pair(site, capacity, &near, addr);
         {
             let mut waiting = queue.waiting.lock();
             if waiting.len() >= backlog {

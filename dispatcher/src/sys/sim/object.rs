@@ -1,8 +1,8 @@
 //! [`Object`]: the part of every simulated thing that can be waited on.
 
 use std::fmt;
-use std::panic::Location;
 
+use crate::site::Site;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::probe::{self, Note};
 use crate::sync::{Arc, Mutex, Weak};
@@ -30,10 +30,7 @@ const WHAT: &str = "simulated descriptor";
 
 impl Object {
     /// An object that was made at `location`, as far as a test is told.
-    pub(crate) fn new(
-        location: &'static Location<'static>,
-        readiness: impl Fn() -> Readiness + Send + Sync + 'static,
-    ) -> Arc<Object> {
+    pub(crate) fn new(location: Site, readiness: impl Fn() -> Readiness + Send + Sync + 'static) -> Arc<Object> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         probe::note(|| Note::Made { what: WHAT, id, location });
         Arc::new(Object { id, readiness: Box::new(readiness), watchers: Mutex::new(Vec::new()) })

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::panic::Location;
 
+use crate::site::Site;
 use crate::sync::{Arc, Mutex};
 use crate::sys::Readiness;
 use crate::sys::sim::{Object, would_block};
@@ -73,13 +73,11 @@ pub struct Stream {
 impl Stream {
     /// Two ends of one connection; the first is at `addr`, the second at `peer_addr`. Each direction holds up to
     /// `capacity` bytes.
-    #[track_caller]
-    pub(crate) fn pair(capacity: usize, addr: &str, peer_addr: &str) -> (Stream, Stream) {
-        let location = Location::caller();
+    pub(crate) fn pair(site: Site, capacity: usize, addr: &str, peer_addr: &str) -> (Stream, Stream) {
         let (forth, back) = (Pipe::new(capacity), Pipe::new(capacity));
         let end = |incoming: &Arc<Pipe>, outgoing: &Arc<Pipe>| {
             let (incoming, outgoing) = (incoming.clone(), outgoing.clone());
-            Object::new(location, move || incoming.reader_readiness() | outgoing.writer_readiness())
+            Object::new(site, move || incoming.reader_readiness() | outgoing.writer_readiness())
         };
         let (first, second) = (end(&back, &forth), end(&forth, &back));
         let one = Stream {
@@ -225,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_full_pipe_would_block_and_reading_makes_room() {
-        let (one, other) = Stream::pair(4, "a", "b");
+        let (one, other) = Stream::pair(Site::caller(), 4, "a", "b");
         assert_eq!(one.write(b"abcdef").unwrap(), 4);
         assert_eq!(kind(one.write(b"ef")), io::ErrorKind::WouldBlock);
         assert!(!one.object().readiness().is_writable());
@@ -238,7 +236,7 @@ mod tests {
 
     #[test]
     fn half_close_ends_one_direction_after_its_bytes() {
-        let (one, other) = Stream::pair(16, "a", "b");
+        let (one, other) = Stream::pair(Site::caller(), 16, "a", "b");
         one.write(b"x").unwrap();
         one.shutdown_write();
         assert_eq!(kind(one.write(b"y")), io::ErrorKind::BrokenPipe);
@@ -250,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_dropped_end_is_read_to_its_end_and_cannot_be_written_to() {
-        let (one, other) = Stream::pair(16, "a", "b");
+        let (one, other) = Stream::pair(Site::caller(), 16, "a", "b");
         one.write(b"last words").unwrap();
         drop(one);
         let mut buffer = [0; 16];
@@ -261,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_reset_loses_what_is_under_way_and_tells_both_ends() {
-        let (one, other) = Stream::pair(16, "a", "b");
+        let (one, other) = Stream::pair(Site::caller(), 16, "a", "b");
         one.write(b"lost").unwrap();
         one.reset();
         assert_eq!(kind(other.read(&mut [0; 4])), io::ErrorKind::ConnectionReset);

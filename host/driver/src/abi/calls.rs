@@ -8,6 +8,7 @@
 
 use std::ffi::c_void;
 
+use super::site::CallSite;
 use super::types::{Data, Panic, RawChannel, RawStopToken, Str};
 
 /// Called once with a status: 0, or why it did not come to pass (`Canceled` at shutdown, `PeerClosed`, ...).
@@ -20,6 +21,8 @@ pub struct Callback {
     pub call: unsafe extern "C" fn(data: Data, status: i32) -> *mut Panic,
     /// Drops it without running; *ends it*.
     pub drop: unsafe extern "C" fn(data: Data) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: the rule above: a callback may be moved to any thread, and only its owner uses it.
@@ -35,6 +38,8 @@ pub struct ReadyCallback {
     pub call: unsafe extern "C" fn(data: Data, status: i32, ready: u32) -> *mut Panic,
     /// Drops it without running; *ends it*.
     pub drop: unsafe extern "C" fn(data: Data) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: as `Callback`.
@@ -59,6 +64,8 @@ pub struct ConnectCallback {
     pub call: unsafe extern "C" fn(data: Data, status: i32, channel: *mut RawChannel) -> *mut Panic,
     /// Drops it without running; *ends it*.
     pub drop: unsafe extern "C" fn(data: Data) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: as `Callback`.
@@ -75,6 +82,8 @@ pub struct Connector {
     pub accept: unsafe extern "C" fn(data: *mut c_void, channel: *mut RawChannel) -> *mut Panic,
     /// Called once, when no `accept` is running and none will follow; *ends it*.
     pub drop: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: `accept` and `drop` may be called from any thread, as the fields say.
@@ -98,6 +107,8 @@ pub struct OffloadJob {
     pub done: unsafe extern "C" fn(data: *mut c_void, status: i32) -> *mut Panic,
     /// Instead of `done`, only when the host cannot call it any more; *ends it*.
     pub drop: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: as `Callback`.
@@ -121,6 +132,8 @@ pub struct FutureObject {
     pub poll: unsafe extern "C" fn(data: *mut c_void, waker: *const WakerObject) -> Polled,
     /// Frees the future in whatever state it is; *ends it*.
     pub drop: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
 }
 
 // SAFETY: as `Callback`.

@@ -18,6 +18,7 @@ use super::attach::table;
 use super::closure::{FromRaw, caught, give_callback};
 use super::objects::{CastMut, DispatcherObject, object};
 use super::parts::{HANDLE_CHANNEL, HANDLE_FD, HANDLE_VALUE, HandleParts, MessageParts};
+use super::site::CallSite;
 use super::types::{Panic, RawArena, RawChannel};
 use crate::Status;
 
@@ -32,11 +33,11 @@ object! {
 
 impl ChannelObject {
     /// A new pair.
-    pub(crate) fn pair(limit: usize) -> Result<(Self, Self), Status> {
+    pub(crate) fn pair(site: &'static CallSite, limit: usize) -> Result<(Self, Self), Status> {
         let (mut a, mut b) = (ptr::null_mut(), ptr::null_mut());
         let table = super::attach::try_table().ok_or(Status::BadState)?;
         // SAFETY: the out pointers are valid for the call.
-        Status::result_of(unsafe { (table.channel_create)(limit, &raw mut a, &raw mut b) })?;
+        Status::result_of(unsafe { (table.channel_create)(limit, site, &raw mut a, &raw mut b) })?;
         // SAFETY: on success the host has stored two owned pointers.
         Ok(unsafe { (Self::from_owned(a), Self::from_owned(b)) })
     }
@@ -96,11 +97,14 @@ impl ChannelObject {
     /// Registers `f` to be called once something is there.
     pub(crate) fn begin_read<A: FromRaw, F: FnOnce(A) + Send + 'static>(
         &self,
+        site: &'static CallSite,
         dispatcher: &DispatcherObject,
         f: F,
     ) -> Result<(), (F, Status)> {
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_callback(f, |callback| unsafe { (table().channel_begin_read)(self.raw(), dispatcher.raw(), callback) })
+        give_callback(site, f, |callback| unsafe {
+            (table().channel_begin_read)(self.raw(), dispatcher.raw(), callback)
+        })
     }
 
     /// Takes the registration back.
@@ -120,10 +124,10 @@ impl Clone for ArenaObject {
 }
 
 impl ArenaObject {
-    pub(crate) fn new(size_hint: usize) -> Result<Self, Status> {
+    pub(crate) fn new(site: &'static CallSite, size_hint: usize) -> Result<Self, Status> {
         let table = super::attach::try_table().ok_or(Status::BadState)?;
         // SAFETY: no pointers are passed.
-        let arena = unsafe { (table.arena_create)(size_hint) };
+        let arena = unsafe { (table.arena_create)(size_hint, site) };
         if arena.is_null() {
             return Err(Status::NoMemory);
         }

@@ -9,6 +9,7 @@ use super::attach::table;
 use super::closure::{connector, drop_unused_connector, give_callback};
 use super::objects::{CastMut, ChannelObject, ContextObject, DispatcherObject, object};
 use super::parts::{ChildOptions, Service};
+use super::site::CallSite;
 use super::text::collect_text_and;
 use super::types::{Property, RawChild, Str};
 use crate::Status;
@@ -18,13 +19,18 @@ object! {
     ChildObject: RawChild as *mut RawChild, child_release
 }
 
-/// The server side of a service: its name, and what takes the connections.
-pub(crate) type Accept = (String, Box<dyn Fn(ChannelObject) + Send + Sync>);
+/// The server side of a service: its name, where it was offered, and what takes the connections.
+pub(crate) struct Accept {
+    pub(crate) name: String,
+    pub(crate) site: &'static CallSite,
+    pub(crate) accept: Box<dyn Fn(ChannelObject) + Send + Sync>,
+}
 
 impl ContextObject {
     /// Adds a child whose connectors are called on `dispatcher`.
     pub(crate) fn add_child(
         &self,
+        site: &'static CallSite,
         dispatcher: &DispatcherObject,
         name: &str,
         properties: &[(String, String)],
@@ -32,11 +38,12 @@ impl ContextObject {
     ) -> Result<ChildObject, (Status, String)> {
         let properties: Vec<Property> =
             properties.iter().map(|(key, value)| Property { key: Str::new(key), value: Str::new(value) }).collect();
-        let (names, accepts): (Vec<String>, Vec<_>) = services.into_iter().unzip();
+        let (names, accepts): (Vec<String>, Vec<_>) =
+            services.into_iter().map(|service| (service.name, (service.site, service.accept))).unzip();
         let mut services: Vec<Service> = names
             .iter()
             .zip(accepts)
-            .map(|(name, accept)| Service { name: Str::new(name), connector: connector(accept) })
+            .map(|(name, (site, accept))| Service { name: Str::new(name), connector: connector(site, accept) })
             .collect();
         let mut options = ChildOptions {
             name: Str::new(name),
@@ -45,6 +52,7 @@ impl ContextObject {
             services: services.as_mut_ptr(),
             service_count: services.len(),
             dispatcher: dispatcher.raw(),
+            site,
         };
         let mut child = ptr::null_mut();
         // SAFETY: all pointers are valid for the call; the connectors are moved out only on success.
@@ -69,11 +77,16 @@ impl ChildObject {
     }
 
     /// Begins to remove it; `f` is called on `dispatcher` when it is gone.
-    pub(crate) fn remove_then<F>(&self, dispatcher: &DispatcherObject, f: F) -> Result<(), (F, Status)>
+    pub(crate) fn remove_then<F>(
+        &self,
+        site: &'static CallSite,
+        dispatcher: &DispatcherObject,
+        f: F,
+    ) -> Result<(), (F, Status)>
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_callback(f, |callback| unsafe { (table().child_remove)(self.raw(), dispatcher.raw(), callback) })
+        give_callback(site, f, |callback| unsafe { (table().child_remove)(self.raw(), dispatcher.raw(), callback) })
     }
 }

@@ -13,6 +13,7 @@ use std::ptr;
 
 use super::calls::{Callback, ConnectCallback, Connector, ReadyCallback};
 use super::objects::ChannelObject;
+use super::site::CallSite;
 use super::types::{Data, OK, Panic, RawChannel, Str};
 use crate::{Canceled, Status};
 
@@ -76,30 +77,33 @@ pub(crate) trait FromReady {
     fn from_ready(ready: Result<u32, Status>) -> Self;
 }
 
-/// Packs `closure`, lets `give` pass the struct on, and unpacks it again if it was refused.
+/// Packs `closure`, which comes from `site`, lets `give` pass the struct on, and unpacks it again if it was refused.
 pub(crate) fn give_callback<A: FromRaw, F: FnOnce(A) + Send + 'static>(
+    site: &'static CallSite,
     closure: F,
     give: impl FnOnce(*mut Callback) -> i32,
 ) -> Result<(), (F, Status)> {
-    let mut callback = Callback { data: pack(closure), call: call_status::<A, F>, drop: drop_packed::<F> };
+    let mut callback = Callback { data: pack(closure), site, call: call_status::<A, F>, drop: drop_packed::<F> };
     refused_or(give(&raw mut callback), callback.data)
 }
 
 /// As [`give_callback`], for a callback that learns what is ready.
 pub(crate) fn give_ready<A: FromReady, F: FnOnce(A) + Send + 'static>(
+    site: &'static CallSite,
     closure: F,
     give: impl FnOnce(*mut ReadyCallback) -> i32,
 ) -> Result<(), (F, Status)> {
-    let mut callback = ReadyCallback { data: pack(closure), call: call_ready::<A, F>, drop: drop_packed::<F> };
+    let mut callback = ReadyCallback { data: pack(closure), site, call: call_ready::<A, F>, drop: drop_packed::<F> };
     refused_or(give(&raw mut callback), callback.data)
 }
 
 /// As [`give_callback`], for a callback that gets a channel.
 pub(crate) fn give_connect<F: FnOnce(Result<ChannelObject, Status>) + Send + 'static>(
+    site: &'static CallSite,
     closure: F,
     give: impl FnOnce(*mut ConnectCallback) -> i32,
 ) -> Result<(), (F, Status)> {
-    let mut callback = ConnectCallback { data: pack(closure), call: call_connect::<F>, drop: drop_packed::<F> };
+    let mut callback = ConnectCallback { data: pack(closure), site, call: call_connect::<F>, drop: drop_packed::<F> };
     refused_or(give(&raw mut callback), callback.data)
 }
 
@@ -139,8 +143,8 @@ unsafe extern "C" fn drop_packed<F>(data: Data) -> *mut Panic {
 }
 
 /// A shared closure as the connector of a service.
-pub(crate) fn connector(accept: Box<dyn Fn(ChannelObject) + Send + Sync>) -> Connector {
-    Connector { data: Box::into_raw(Box::new(accept)).cast(), accept: accept_channel, drop: drop_connector }
+pub(crate) fn connector(site: &'static CallSite, accept: Box<dyn Fn(ChannelObject) + Send + Sync>) -> Connector {
+    Connector { data: Box::into_raw(Box::new(accept)).cast(), site, accept: accept_channel, drop: drop_connector }
 }
 
 /// Ends a connector that was not handed over.

@@ -25,21 +25,32 @@ pub struct DriverEntry {
     pub(crate) config_count: usize,
     pub(crate) bind: *const Property,
     pub(crate) bind_count: usize,
+    /// Where the entry was made, for the image that made it alone; null in C.
+    pub(crate) made_at: *const c_void,
     /// Makes an instance. Called with `dispatcher`, the default dispatcher of the instance, as the current one or not;
-    /// the hook runs on it.
+    /// the hook runs on it. `entry` is this one, or a copy of it, lent for the call; so it is to all hooks.
     pub(crate) start: unsafe extern "C" fn(
+        entry: *const DriverEntry,
         table: *const Table,
         context: *const RawContext,
         dispatcher: *const RawDispatcher,
         completion: Completion,
     ),
     /// Called at most once, after a `start` that succeeded, before the dispatchers are shut down; runs on `dispatcher`.
-    pub(crate) prepare_stop:
-        unsafe extern "C" fn(instance: *mut c_void, dispatcher: *const RawDispatcher, completion: Completion),
+    pub(crate) prepare_stop: unsafe extern "C" fn(
+        entry: *const DriverEntry,
+        instance: *mut c_void,
+        dispatcher: *const RawDispatcher,
+        completion: Completion,
+    ),
     /// Consumes the instance; called once for each that `start` made (unless `destroy` is), after all its dispatchers
     /// are shut down; runs on `dispatcher`, which is one of the host's.
-    pub(crate) stop:
-        unsafe extern "C" fn(instance: *mut c_void, dispatcher: *const RawDispatcher, completion: Completion),
+    pub(crate) stop: unsafe extern "C" fn(
+        entry: *const DriverEntry,
+        instance: *mut c_void,
+        dispatcher: *const RawDispatcher,
+        completion: Completion,
+    ),
     /// Consumes the instance without its stop hook, before it returns: for a driver that has panicked. Called instead
     /// of `stop`, after all dispatchers of the instance are shut down.
     pub(crate) destroy: unsafe extern "C" fn(instance: *mut c_void) -> *mut Panic,

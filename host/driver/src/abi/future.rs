@@ -16,6 +16,7 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use super::calls::{FutureObject, POLL_PANICKED, POLL_PENDING, POLL_READY, Polled, WakerObject};
 use super::closure::{caught, message_of, quietly, report};
+use super::site::CallSite;
 use super::types::Panic;
 use crate::Status;
 use crate::slot::Slot;
@@ -29,6 +30,7 @@ struct Spawned<F: Future> {
 
 /// Packs `future`, lets `give` pass it on, and unpacks it again if it was refused.
 pub(crate) fn give_future<F>(
+    site: &'static CallSite,
     future: F,
     join: Arc<Slot<Result<F::Output, JoinError>>>,
     give: impl FnOnce(*mut FutureObject) -> i32,
@@ -38,7 +40,7 @@ where
     F::Output: Send + 'static,
 {
     let data = Box::into_raw(Box::new(Spawned { future: Some(future), join })).cast();
-    let mut object = FutureObject { data, poll: poll::<F>, drop: drop_future::<F> };
+    let mut object = FutureObject { data, site, poll: poll::<F>, drop: drop_future::<F> };
     Status::result_of(give(&raw mut object)).map_err(|status| {
         // SAFETY: on refusal the callee has touched nothing, so the box is still ours, and was never polled.
         let mut spawned = unsafe { Box::from_raw(data.cast::<Spawned<F>>()) };

@@ -8,7 +8,7 @@
 use std::ffi::c_void;
 use std::future::{Future, poll_fn};
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::calls::{Completion, HookResult};
 use super::closure::{caught, message_of, quietly};
 use super::entry::DriverEntry;
 use super::objects::{ContextObject, DispatcherObject};
+use super::site::{self, CallSite};
 use super::table::Table;
 use super::types::{Header, OK, Panic, RawContext, RawDispatcher, Str};
 use crate::driver::{Driver, Failure};
@@ -43,6 +44,7 @@ impl DriverEntry {
     /// pub const DRIVER: DriverEntry = DriverEntry::of::<Lamp>();
     /// assert_eq!(DRIVER.name(), "lamp");
     /// ```
+    #[track_caller]
     pub const fn of<D: Driver>() -> DriverEntry {
         DriverEntry {
             header: Header::of::<DriverEntry>(),
@@ -53,6 +55,7 @@ impl DriverEntry {
             config_count: D::CONFIG.len(),
             bind: D::BIND.as_ptr().cast(),
             bind_count: D::BIND.len(),
+            made_at: ptr::from_ref(Location::caller()).cast(),
             start: start::<D>,
             prepare_stop: prepare_stop::<D>,
             stop: stop::<D>,
@@ -87,6 +90,7 @@ impl Drop for HookEnd {
 }
 
 unsafe extern "C" fn start<D: Driver>(
+    entry: *const DriverEntry,
     table: *const Table,
     context: *const RawContext,
     dispatcher: *const RawDispatcher,
@@ -100,7 +104,9 @@ unsafe extern "C" fn start<D: Driver>(
     // SAFETY: the host lends both for the call, and they belong to the table that is attached now.
     let (context, dispatcher) =
         unsafe { (ContextObject::from_borrowed(context), DispatcherObject::from_borrowed(dispatcher)) };
-    run_hook(&dispatcher, async move {
+    // SAFETY: the host lends the entry for the call.
+    let site = unsafe { site_of(entry, name_of(&D::start)) };
+    run_hook(site, &dispatcher, async move {
         match caught_hook(async move { D::start(DriverContext::new(context)).await.map_err(Failure::from) }).await {
             Ok(driver) => end.succeed(Arc::into_raw(Arc::new(driver)).cast_mut().cast()),
             Err(failure) => end.fail(&failure),
@@ -109,6 +115,7 @@ unsafe extern "C" fn start<D: Driver>(
 }
 
 unsafe extern "C" fn prepare_stop<D: Driver>(
+    entry: *const DriverEntry,
     instance: *mut c_void,
     dispatcher: *const RawDispatcher,
     completion: Completion,
@@ -120,7 +127,9 @@ unsafe extern "C" fn prepare_stop<D: Driver>(
     unsafe { Arc::increment_strong_count(instance.cast::<D>()) };
     // SAFETY: the reference was added just now.
     let driver = unsafe { Arc::from_raw(instance.cast::<D>()) };
-    run_hook(&dispatcher, async move {
+    // SAFETY: the host lends the entry for the call.
+    let site = unsafe { site_of(entry, name_of(&D::prepare_stop)) };
+    run_hook(site, &dispatcher, async move {
         let hook = async move { driver.prepare_stop().await.map_err(Failure::from) };
         match caught_hook(hook).await {
             Ok(()) => end.succeed(ptr::null_mut()),
@@ -129,13 +138,20 @@ unsafe extern "C" fn prepare_stop<D: Driver>(
     });
 }
 
-unsafe extern "C" fn stop<D: Driver>(instance: *mut c_void, dispatcher: *const RawDispatcher, completion: Completion) {
+unsafe extern "C" fn stop<D: Driver>(
+    entry: *const DriverEntry,
+    instance: *mut c_void,
+    dispatcher: *const RawDispatcher,
+    completion: Completion,
+) {
     let end = HookEnd(completion);
     // SAFETY: the host gives the reference of `start::<D>` back.
     let driver = unsafe { Arc::from_raw(instance.cast::<D>()) };
     // SAFETY: the host lends the dispatcher for the call; the table is attached since `start`.
     let dispatcher = unsafe { DispatcherObject::from_borrowed(dispatcher) };
-    run_hook(&dispatcher, async move {
+    // SAFETY: the host lends the entry for the call.
+    let site = unsafe { site_of(entry, name_of(&D::stop)) };
+    run_hook(site, &dispatcher, async move {
         let hook = async move {
             let driver = Arc::into_inner(driver).ok_or_else(|| Failure {
                 status: Status::BadState,
@@ -158,9 +174,25 @@ unsafe extern "C" fn destroy<D: Driver>(instance: *mut c_void) -> *mut Panic {
 }
 
 /// Spawns a hook. If the dispatcher refuses, the future is dropped, and with it the end of the hook is told.
-fn run_hook(dispatcher: &DispatcherObject, hook: impl Future<Output = ()> + Send + 'static) {
-    let refused = dispatcher.spawn_into(hook, Arc::new(Slot::new())).err();
+fn run_hook(site: &'static CallSite, dispatcher: &DispatcherObject, hook: impl Future<Output = ()> + Send + 'static) {
+    let refused = dispatcher.spawn_into(site, hook, Arc::new(Slot::new())).err();
     quietly(|| drop(refused));
+}
+
+/// The name of a function, as its type is called.
+fn name_of<F>(_function: &F) -> &'static str {
+    std::any::type_name::<F>()
+}
+
+/// Where a hook comes from: the line on which its entry was made.
+///
+/// # Safety
+/// `entry` is valid for the call, and was made by [`DriverEntry::of`] in this image.
+unsafe fn site_of(entry: *const DriverEntry, hook: &'static str) -> &'static CallSite {
+    // SAFETY: the caller vouches for the pointer.
+    let made_at = unsafe { (*entry).made_at };
+    // SAFETY: `of` has put a location there that lives for ever, and this image has made it.
+    site::at(unsafe { &*made_at.cast::<Location<'static>>() }, hook)
 }
 
 /// Polls `hook` with its panics caught. The future is gone when this returns.

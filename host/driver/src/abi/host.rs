@@ -23,6 +23,7 @@ use super::calls::{
     ReadyCallback, WakerObject, WakerOps,
 };
 use super::entry::DriverEntry;
+use super::site::CallSite;
 use super::table::Table;
 use super::types::{OK, Panic, PropertySink, RawChannel, RawContext, RawDispatcher, RawStopToken, Str, TextSink};
 use crate::Status;
@@ -56,6 +57,11 @@ macro_rules! owner {
             pub unsafe fn take(raw: *mut $raw) -> Self {
                 // SAFETY: the caller vouches for the pointer and for being the only one who moves it out.
                 Self(ManuallyDrop::new(unsafe { ptr::read(raw) }))
+            }
+
+            /// Where the driver says that it comes from; null if it does not.
+            pub fn site(&self) -> *const CallSite {
+                self.0.site
             }
 
             /// Gives the struct back without ending it, for a table function that fails after all: the caller of the
@@ -316,7 +322,7 @@ impl DriverEntry {
     ) {
         let completion = Completion { data: Box::into_raw(Box::new(done)).cast(), done: start_done };
         // SAFETY: the caller vouches for the arguments; the completion is a boxed `HookDone<Instance>`.
-        unsafe { (self.start)(table, context, dispatcher, completion) };
+        unsafe { (self.start)(self, table, context, dispatcher, completion) };
     }
 
     /// Calls the hook that precedes the shutdown of the driver's dispatchers.
@@ -326,7 +332,7 @@ impl DriverEntry {
     pub unsafe fn prepare_stop(&self, instance: &Instance, dispatcher: *const RawDispatcher, done: HookDone<()>) {
         let completion = Completion { data: Box::into_raw(Box::new(done)).cast(), done: stop_done };
         // SAFETY: the caller vouches for the arguments; the completion is a boxed `HookDone<()>`.
-        unsafe { (self.prepare_stop)(instance.0, dispatcher, completion) };
+        unsafe { (self.prepare_stop)(self, instance.0, dispatcher, completion) };
     }
 
     /// Calls the last hook, which consumes the instance.
@@ -337,7 +343,7 @@ impl DriverEntry {
     pub unsafe fn stop(&self, instance: Instance, dispatcher: *const RawDispatcher, done: HookDone<()>) {
         let completion = Completion { data: Box::into_raw(Box::new(done)).cast(), done: stop_done };
         // SAFETY: the caller vouches for the arguments; the completion is a boxed `HookDone<()>`.
-        unsafe { (self.stop)(instance.0, dispatcher, completion) };
+        unsafe { (self.stop)(self, instance.0, dispatcher, completion) };
     }
 
     /// Drops the instance without calling its stop hook.

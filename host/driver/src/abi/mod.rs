@@ -27,6 +27,7 @@
 //! - The table is attached before the first safe handle exists, and never replaced ([`attach`]).
 //! - Every function that the host may call is a trampoline that catches panics; none unwinds.
 //! - A closure or future crosses the boundary only if it is `Send + 'static`.
+//! - An image is never unmapped once it has been loaded: texts, functions and [call sites](CallSite) stay where they are.
 
 #![allow(unsafe_code, reason = "the C boundary; each file states what it relies on")]
 
@@ -47,6 +48,7 @@ mod note;
 mod objects;
 mod offload;
 mod parts;
+mod site;
 mod socket;
 mod table;
 mod text;
@@ -64,9 +66,12 @@ pub(crate) use module::{host_logs, log_to_host};
 pub use note::{DriverNote, KeyNote, ModuleNote, NOTE_FORMAT, NOTE_NAME, NOTE_TYPE, Note};
 pub use objects::StopToken;
 pub(crate) use objects::{
-    ContextObject, DispatcherObject, JoinObject, OffloadObject, TaskObject, WaitObject, blocking, current_time,
+    ContextObject, DispatcherObject, JoinObject, Observer, OffloadObject, TaskObject, WaitObject, blocking,
+    current_time,
 };
 pub use parts::*;
+pub use site::CallSite;
+pub(crate) use site::here;
 pub(crate) use socket::{SocketObject, begin_wait_fd};
 pub use table::Table;
 pub use types::*;

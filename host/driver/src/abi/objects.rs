@@ -14,6 +14,7 @@ use super::attach::{table, try_table};
 use super::calls::OffloadJob;
 use super::closure::{FromRaw, give_callback, give_connect};
 use super::parts::DispatcherOptions;
+use super::site::CallSite;
 use super::text::{collect_properties, collect_text};
 use super::types::{Property, RawContext, RawDispatcher, RawJoin, RawOffload, RawStopToken, RawTask, RawWait, Str};
 use crate::Status;
@@ -111,6 +112,9 @@ impl Clone for ContextObject {
     }
 }
 
+/// What runs last on a dispatcher, and where it was given.
+pub(crate) type Observer = (&'static CallSite, Box<dyn FnOnce() + Send>);
+
 impl DispatcherObject {
     /// The dispatcher whose callback runs on this thread.
     pub(crate) fn current() -> Option<Self> {
@@ -132,20 +136,27 @@ impl DispatcherObject {
     }
 
     /// Posts a closure, without the right to take it back.
-    pub(crate) fn post<A: FromRaw, F: FnOnce(A) + Send + 'static>(&self, f: F) -> Result<(), (F, Status)> {
+    pub(crate) fn post<A: FromRaw, F: FnOnce(A) + Send + 'static>(
+        &self,
+        site: &'static CallSite,
+        f: F,
+    ) -> Result<(), (F, Status)> {
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_callback(f, |callback| unsafe { (table().dispatcher_post)(self.raw(), callback, 0, ptr::null_mut()) })
+        give_callback(site, f, |callback| unsafe {
+            (table().dispatcher_post)(self.raw(), callback, 0, ptr::null_mut())
+        })
     }
 
     /// Posts a closure for a deadline (0 for none), with the right to take it back.
     pub(crate) fn post_at<A: FromRaw, F: FnOnce(A) + Send + 'static>(
         &self,
+        site: &'static CallSite,
         deadline: u64,
         f: F,
     ) -> Result<TaskObject, (F, Status)> {
         let mut task = ptr::null_mut();
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_callback(f, |callback| unsafe {
+        give_callback(site, f, |callback| unsafe {
             (table().dispatcher_post)(self.raw(), callback, deadline, &raw mut task)
         })?;
         // SAFETY: on success the host has stored an owned pointer.
@@ -276,10 +287,11 @@ impl ContextObject {
     /// Creates a dispatcher that belongs to the driver.
     pub(crate) fn new_dispatcher(
         &self,
+        site: &'static CallSite,
         name: &str,
         scheduler_role: &str,
         flags: u32,
-        observer: Option<Box<dyn FnOnce() + Send>>,
+        observer: Option<Observer>,
     ) -> Result<DispatcherObject, Status> {
         let mut out = ptr::null();
         let mut options = DispatcherOptions {
@@ -288,6 +300,7 @@ impl ContextObject {
             flags,
             reserved: 0,
             observer: ptr::null_mut(),
+            site,
         };
         let create = |options: &DispatcherOptions, out: *mut *const RawDispatcher| {
             // SAFETY: all pointers are valid for the call; the observer is moved out only on success.
@@ -295,7 +308,8 @@ impl ContextObject {
         };
         let created = match observer {
             None => Status::result_of(create(&options, &raw mut out)),
-            Some(observer) => give_callback(
+            Some((site, observer)) => give_callback(
+                site,
                 move |_: Result<(), Status>| observer(),
                 |callback| {
                     options.observer = callback;
@@ -358,13 +372,21 @@ impl ContextObject {
     }
 
     /// Asks for a connection to a service; `f` gets it on `dispatcher`.
-    pub(crate) fn connect<F>(&self, service: &str, dispatcher: &DispatcherObject, f: F) -> Result<(), (F, Status)>
+    pub(crate) fn connect<F>(
+        &self,
+        site: &'static CallSite,
+        service: &str,
+        dispatcher: &DispatcherObject,
+        f: F,
+    ) -> Result<(), (F, Status)>
     where
         F: FnOnce(Result<ChannelObject, Status>) + Send + 'static,
     {
         let service = Str::new(service);
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_connect(f, |callback| unsafe { (table().node_connect)(self.raw(), service, dispatcher.raw(), callback) })
+        give_connect(site, f, |callback| unsafe {
+            (table().node_connect)(self.raw(), service, dispatcher.raw(), callback)
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use super::calls::OffloadJob;
 use super::closure::{caught, message_of};
 use super::future::give_future;
 use super::objects::{DispatcherObject, JoinObject, OffloadObject, StopToken};
+use super::site::CallSite;
 use super::types::{Panic, RawStopToken};
 use crate::Status;
 use crate::offload::OffloadError;
@@ -24,6 +25,7 @@ impl DispatcherObject {
     /// Spawns `future`, whose end is told through `join`.
     pub(crate) fn spawn_into<F>(
         &self,
+        site: &'static CallSite,
         future: F,
         join: Arc<Slot<Result<F::Output, JoinError>>>,
     ) -> Result<JoinObject, (F, Status)>
@@ -32,13 +34,19 @@ impl DispatcherObject {
         F::Output: Send + 'static,
     {
         let mut out = ptr::null_mut();
-        give_future(future, join, |object| self.spawn(object, &mut out))?;
+        give_future(site, future, join, |object| self.spawn(object, &mut out))?;
         // SAFETY: on success the host has stored an owned pointer.
         Ok(unsafe { JoinObject::from_owned(out) })
     }
 
     /// Runs `work` on a lane, then `done` on the dispatcher.
-    pub(crate) fn offload_job<T, W, D>(&self, lane: u32, work: W, done: D) -> Result<OffloadObject, ((W, D), Status)>
+    pub(crate) fn offload_job<T, W, D>(
+        &self,
+        site: &'static CallSite,
+        lane: u32,
+        work: W,
+        done: D,
+    ) -> Result<OffloadObject, ((W, D), Status)>
     where
         T: Send + 'static,
         W: FnOnce(&StopToken) -> T + Send + 'static,
@@ -46,7 +54,8 @@ impl DispatcherObject {
     {
         let cell: Cell<T, W, D> = Cell { work: Some(work), done, result: None };
         let data = Box::into_raw(Box::new(cell)).cast();
-        let mut job = OffloadJob { data, work: run::<T, W, D>, done: finish::<T, W, D>, drop: abandon::<T, W, D> };
+        let mut job =
+            OffloadJob { data, site, work: run::<T, W, D>, done: finish::<T, W, D>, drop: abandon::<T, W, D> };
         let mut out = ptr::null_mut();
         let status = self.offload(lane, &raw mut job, &mut out);
         Status::result_of(status).map_err(|status| {

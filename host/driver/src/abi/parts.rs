@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use super::calls::{Callback, Connector};
+use super::site::CallSite;
 use super::types::{Property, RawArena, RawChannel, RawDispatcher, Str};
 
 /// A message: bytes in an arena, and handles. Every part may be absent; a wholly empty message is legal.
@@ -78,6 +79,8 @@ pub struct DispatcherOptions {
     pub reserved: u32,
     /// Null, or a callback that runs last, when everything of the dispatcher has ended. Moved out on success.
     pub observer: *mut Callback,
+    /// Null, or where it is created.
+    pub site: *const CallSite,
 }
 
 /// Callbacks may run at the same time.
@@ -113,6 +116,8 @@ pub struct ChildOptions {
     pub service_count: usize,
     /// Where the connectors are called. Borrowed; the host takes a reference of its own.
     pub dispatcher: *const RawDispatcher,
+    /// Null, or where it is added.
+    pub site: *const CallSite,
 }
 
 /// How [`socket_shutdown`](super::Table::socket_shutdown) ends a stream: nothing more is read.

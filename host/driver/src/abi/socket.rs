@@ -10,6 +10,7 @@ use std::ptr;
 use super::attach::table;
 use super::closure::{FromReady, give_ready};
 use super::objects::{CastMut, DispatcherObject, WaitObject, object};
+use super::site::CallSite;
 use super::text::{collect_text, collect_text_and};
 use super::types::{RawSocket, RawWait, Slice, Str, TextSink};
 use crate::Status;
@@ -24,14 +25,25 @@ const SLICES: usize = 16;
 
 impl SocketObject {
     /// A listener and its real address.
-    pub(crate) fn listen(dispatcher: &DispatcherObject, address: &str) -> Result<(Self, String), (Status, String)> {
+    pub(crate) fn listen(
+        site: &'static CallSite,
+        dispatcher: &DispatcherObject,
+        address: &str,
+    ) -> Result<(Self, String), (Status, String)> {
         let mut socket = ptr::null_mut();
         let ((local, status), error) = {
             let (error, inner) = collect_text_and(|error| {
                 collect_text_and(|local| {
                     // SAFETY: all pointers are valid for the call.
                     unsafe {
-                        (table().socket_listen)(dispatcher.raw(), Str::new(address), &raw mut socket, local, error)
+                        (table().socket_listen)(
+                            dispatcher.raw(),
+                            Str::new(address),
+                            site,
+                            &raw mut socket,
+                            local,
+                            error,
+                        )
                     }
                 })
             });
@@ -43,11 +55,15 @@ impl SocketObject {
     }
 
     /// A stream whose connection attempt has begun.
-    pub(crate) fn connect(dispatcher: &DispatcherObject, address: &str) -> Result<Self, (Status, String)> {
+    pub(crate) fn connect(
+        site: &'static CallSite,
+        dispatcher: &DispatcherObject,
+        address: &str,
+    ) -> Result<Self, (Status, String)> {
         let mut socket = ptr::null_mut();
         // SAFETY: all pointers are valid for the call.
         let (error, status) = collect_text_and(|error| unsafe {
-            (table().socket_connect)(dispatcher.raw(), Str::new(address), &raw mut socket, error)
+            (table().socket_connect)(dispatcher.raw(), Str::new(address), site, &raw mut socket, error)
         });
         Status::result_of(status).map_err(|status| (status, error))?;
         // SAFETY: on success the host has stored an owned pointer.
@@ -114,6 +130,7 @@ impl SocketObject {
     /// Calls `f` on `dispatcher` once the socket is ready.
     pub(crate) fn begin_wait<A, F>(
         &self,
+        site: &'static CallSite,
         dispatcher: &DispatcherObject,
         interest: u32,
         f: F,
@@ -124,7 +141,7 @@ impl SocketObject {
     {
         let mut wait: *mut RawWait = ptr::null_mut();
         // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-        give_ready(f, |callback| unsafe {
+        give_ready(site, f, |callback| unsafe {
             (table().socket_begin_wait)(self.raw(), dispatcher.raw(), interest, callback, &raw mut wait)
         })?;
         // SAFETY: on success the host has stored an owned pointer.
@@ -134,6 +151,7 @@ impl SocketObject {
 
 /// Calls `f` on `dispatcher` once the descriptor is ready.
 pub(crate) fn begin_wait_fd<A, F>(
+    site: &'static CallSite,
     fd: BorrowedFd<'_>,
     dispatcher: &DispatcherObject,
     interest: u32,
@@ -145,7 +163,7 @@ where
 {
     let mut wait: *mut RawWait = ptr::null_mut();
     // SAFETY: all pointers are valid for the call; the callback is moved out only on success.
-    give_ready(f, |callback| unsafe {
+    give_ready(site, f, |callback| unsafe {
         (table().fd_begin_wait)(fd.as_raw_fd(), dispatcher.raw(), interest, callback, &raw mut wait)
     })?;
     // SAFETY: on success the host has stored an owned pointer.

@@ -6,6 +6,7 @@
 //! - Functions return 0 or a negative status. On failure nothing that was passed in has been touched: callbacks,
 //!   futures, messages and handles are still the caller's, and out parameters are unwritten unless told otherwise.
 //! - Pointers are never null unless the text says so.
+//! - `site` is null, or a [`CallSite`] that lives as long as the process: where the caller calls from.
 //! - All functions may be called from any thread and inside any callback, never unwind, and never run a callback of
 //!   the caller before they return, with the exceptions that are named.
 
@@ -13,6 +14,7 @@ use std::ffi::c_void;
 
 use super::calls::{Callback, ConnectCallback, FutureObject, OffloadJob, ReadyCallback};
 use super::parts::{ChildOptions, DispatcherOptions, HandleParts, MessageParts};
+use super::site::CallSite;
 use super::types::{
     Header, Property, PropertySink, RawArena, RawChannel, RawChild, RawContext, RawDispatcher, RawJoin, RawOffload,
     RawSocket, RawStopToken, RawTask, RawWait, Slice, Str, TextSink,
@@ -107,8 +109,12 @@ pub struct Table {
     // ---- Channels ----------------------------------------------------------------------------------------------
     /// Creates a pair of ends, both owned by the caller. `limit` is how many messages may wait in each direction; 0 for
     /// no limit.
-    pub channel_create:
-        unsafe extern "C" fn(limit: usize, out_a: *mut *mut RawChannel, out_b: *mut *mut RawChannel) -> i32,
+    pub channel_create: unsafe extern "C" fn(
+        limit: usize,
+        site: *const CallSite,
+        out_a: *mut *mut RawChannel,
+        out_b: *mut *mut RawChannel,
+    ) -> i32,
     /// Sends a message: its arena reference and its handles are moved on success. The peer's read callback may run
     /// before the return (an inline call). `PeerClosed`, `ShouldWait` (limit reached), `InvalidArgs` (bytes outside the
     /// arena, or a channel handle with a registered read), `NotSupported` (the end itself as a handle, or its peer, which
@@ -137,7 +143,7 @@ pub struct Table {
 
     // ---- Arenas ------------------------------------------------------------------------------------------------
     /// Creates an arena with room for about `size_hint` bytes before it has to grow. Null: out of memory.
-    pub arena_create: unsafe extern "C" fn(size_hint: usize) -> *const RawArena,
+    pub arena_create: unsafe extern "C" fn(size_hint: usize, site: *const CallSite) -> *const RawArena,
     /// Memory of at least `len` bytes, aligned to `align` (a power of two, at most 4096), initialised to unspecified
     /// values, valid until the last reference is given back. Never shared with another allocation. Null: out of memory.
     pub arena_alloc: unsafe extern "C" fn(arena: *const RawArena, len: usize, align: usize) -> *mut u8,
@@ -154,6 +160,7 @@ pub struct Table {
     pub socket_listen: unsafe extern "C" fn(
         dispatcher: *const RawDispatcher,
         address: Str,
+        site: *const CallSite,
         out: *mut *mut RawSocket,
         local: TextSink,
         error: TextSink,
@@ -166,6 +173,7 @@ pub struct Table {
     pub socket_connect: unsafe extern "C" fn(
         dispatcher: *const RawDispatcher,
         address: Str,
+        site: *const CallSite,
         out: *mut *mut RawSocket,
         error: TextSink,
     ) -> i32,

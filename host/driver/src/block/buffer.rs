@@ -19,6 +19,7 @@ impl BlockBuffer {
     ///
     /// # Errors
     /// `NoMemory`.
+    #[track_caller]
     pub fn with_len(length: usize) -> Result<BlockBuffer, Status> {
         let total = length.checked_add(HEADER_LEN).ok_or(Status::NoMemory)?;
         Ok(BlockBuffer { message: Message::with_len(total)?, length })
@@ -28,6 +29,7 @@ impl BlockBuffer {
     ///
     /// # Errors
     /// `NoMemory`.
+    #[track_caller]
     pub fn from_bytes(data: &[u8]) -> Result<BlockBuffer, Status> {
         let mut buffer = BlockBuffer::with_len(data.len())?;
         buffer.data_mut().copy_from_slice(data);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::layout::{BlockInfo, Flags, INFO_LEN, Op, RequestHeader};
 use super::pending::{Asked, BlockDone, Pending};
 use super::{BlockBuffer, DRAIN};
+use crate::abi::{CallSite, here};
 use crate::slot::Slot;
 use crate::{Channel, Dispatcher, Message, Status};
 
@@ -88,6 +89,8 @@ impl BlockCommand {
 }
 
 struct Shared {
+    /// Where the client was made, which is what its reads are listed by.
+    site: &'static CallSite,
     channel: Channel,
     dispatcher: Dispatcher,
     state: Mutex<State>,
@@ -106,9 +109,10 @@ impl BlockClient {
     ///
     /// # Errors
     /// The dispatcher is shut down, or the channel has a registered read (`BadState`).
+    #[track_caller]
     pub fn new(channel: Channel, dispatcher: &Dispatcher) -> Result<BlockClient, Status> {
         let state = Mutex::new(State::default());
-        let shared = Arc::new(Shared { channel, dispatcher: dispatcher.clone(), state });
+        let shared = Arc::new(Shared { site: here::<BlockClient>(), channel, dispatcher: dispatcher.clone(), state });
         match shared.arm() {
             // A device that is gone already is told by the first request.
             Ok(()) | Err(Status::PeerClosed) => Ok(BlockClient { shared }),
@@ -227,7 +231,7 @@ impl Shared {
     /// Registers for the next reply.
     fn arm(self: &Arc<Self>) -> Result<(), Status> {
         let weak = Arc::downgrade(self);
-        let armed = self.channel.begin_read(&self.dispatcher, move |told| Shared::readable(&weak, told));
+        let armed = self.channel.begin_read_at(self.site, &self.dispatcher, move |told| Shared::readable(&weak, told));
         armed.map_err(|error| match error.into_status() {
             Status::Unavailable => Status::Canceled,
             status => status,

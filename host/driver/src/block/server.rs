@@ -1,12 +1,13 @@
 //! The device side of the block protocol: requests that were checked, each answered exactly once.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::DRAIN;
 use super::layout::{BlockInfo, Flags, HEADER_LEN, INFO_LEN, Malformed, Op, ReplyHeader, RequestHeader, id_of, op_of};
+use crate::abi::{CallSite, here};
 use crate::{Channel, Dispatcher, Message, Status};
 
 /// The server end of a block channel.
@@ -41,17 +42,24 @@ impl BlockServer {
     ///
     /// # Cancel safety
     /// Dropping the future loses no request.
-    pub async fn next(&self) -> Result<BlockRequest, Status> {
-        poll_fn(|cx| self.poll_next(cx)).await
+    #[track_caller]
+    pub fn next(&self) -> impl Future<Output = Result<BlockRequest, Status>> {
+        let site = here::<BlockServer>();
+        poll_fn(move |cx| self.poll_next_at(site, cx))
     }
 
     /// The next request, for futures that watch several things.
     ///
     /// # Errors
     /// As [`next`](Self::next).
+    #[track_caller]
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<BlockRequest, Status>> {
+        self.poll_next_at(here::<BlockServer>(), cx)
+    }
+
+    fn poll_next_at(&self, site: &'static CallSite, cx: &mut Context<'_>) -> Poll<Result<BlockRequest, Status>> {
         loop {
-            match std::task::ready!(self.shared.channel.poll_read(cx)) {
+            match std::task::ready!(self.shared.channel.poll_read_at(site, cx)) {
                 Err(status) => return Poll::Ready(Err(status)),
                 Ok(message) => {
                     if let Some(request) = accept(&self.shared, message) {
@@ -70,11 +78,13 @@ impl BlockServer {
     ///
     /// # Errors
     /// The dispatcher is shut down (`Unavailable`), or a read is registered already (`BadState`).
+    #[track_caller]
     pub fn serve<H>(self, dispatcher: &Dispatcher, handler: H) -> Result<(), Status>
     where
         H: Fn(BlockRequest) + Send + Sync + 'static,
     {
         let serving = Serving {
+            site: here::<H>(),
             shared: self.shared,
             dispatcher: dispatcher.clone(),
             drains: if dispatcher.is_synchronized() { DRAIN } else { 1 },
@@ -89,6 +99,7 @@ impl BlockServer {
 }
 
 struct Serving<H> {
+    site: &'static CallSite,
     shared: Arc<Shared>,
     dispatcher: Dispatcher,
     /// How many requests one callback handles.
@@ -104,7 +115,7 @@ fn arm<H: Fn(BlockRequest) + Send + Sync + 'static>(serving: &Arc<Serving<H>>) -
             turn(&next);
         }
     };
-    serving.shared.channel.begin_read(&serving.dispatcher, call).map_err(Status::from)
+    serving.shared.channel.begin_read_at(serving.site, &serving.dispatcher, call).map_err(Status::from)
 }
 
 /// Handles what has come, a bounded number at a time, and registers again.

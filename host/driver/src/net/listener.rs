@@ -1,9 +1,11 @@
 //! Listening sockets.
 
+use std::future::Future;
+
 use super::BindError;
 use super::stream::Stream;
 use super::wait::{Interest, Readiness, Ready, WaitHandle};
-use crate::abi::SocketObject;
+use crate::abi::{CallSite, SocketObject, here};
 use crate::dispatcher::PostError;
 use crate::{Dispatcher, Status, current};
 
@@ -20,6 +22,7 @@ impl Listener {
     /// # Errors
     /// A sentence that names the address. `AddressInUse`, `InvalidArgs` for a malformed address, `BadState` outside of
     /// any dispatcher.
+    #[track_caller]
     pub fn bind(address: &str) -> Result<Listener, BindError> {
         match current() {
             Some(dispatcher) => Listener::bind_on(&dispatcher, address),
@@ -31,9 +34,10 @@ impl Listener {
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
+    #[track_caller]
     pub fn bind_on(dispatcher: &Dispatcher, address: &str) -> Result<Listener, BindError> {
-        let (socket, local) =
-            SocketObject::listen(dispatcher.object(), address).map_err(|error| BindError::new(address, error))?;
+        let (socket, local) = SocketObject::listen(here::<Listener>(), dispatcher.object(), address)
+            .map_err(|error| BindError::new(address, error))?;
         Ok(Listener { socket, local })
     }
 
@@ -58,31 +62,38 @@ impl Listener {
     ///
     /// # Cancel safety
     /// Dropping the future loses no connection.
-    pub async fn accept(&self) -> Result<(Stream, String), Status> {
+    #[track_caller]
+    pub fn accept(&self) -> impl Future<Output = Result<(Stream, String), Status>> {
+        self.accept_at(here::<Listener>())
+    }
+
+    async fn accept_at(&self, site: &'static CallSite) -> Result<(Stream, String), Status> {
         loop {
             match self.try_accept() {
                 Err(Status::ShouldWait) => {}
                 done => return done,
             }
-            self.readable().await?;
+            Ready::on_socket(site, &self.socket, Interest::READABLE).await?;
         }
     }
 
     /// Completes when a connection waits.
+    #[track_caller]
     pub fn readable(&self) -> Ready<'_> {
-        Ready::on_socket(&self.socket, Interest::READABLE)
+        Ready::on_socket(here::<Listener>(), &self.socket, Interest::READABLE)
     }
 
     /// Calls `f` once on `dispatcher` when a connection waits.
     ///
     /// # Errors
     /// The dispatcher is shut down (`BadState`); the closure is inside the error.
+    #[track_caller]
     pub fn begin_wait<F>(&self, dispatcher: &Dispatcher, f: F) -> Result<WaitHandle, PostError<F>>
     where
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
         self.socket
-            .begin_wait(dispatcher.object(), Interest::READABLE.to_raw(), f)
+            .begin_wait(here::<F>(), dispatcher.object(), Interest::READABLE.to_raw(), f)
             .map(WaitHandle::from_object)
             .map_err(PostError::new)
     }

@@ -1,12 +1,13 @@
 //! Connected sockets.
 
+use std::future::Future;
 use std::io::IoSlice;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use super::BindError;
 use super::wait::{Armed, Interest, On, Readiness, Ready, WaitHandle};
-use crate::abi::{self, SocketObject};
+use crate::abi::{self, CallSite, SocketObject, here};
 use crate::dispatcher::PostError;
 use crate::{Dispatcher, Status, current};
 
@@ -39,13 +40,18 @@ impl Stream {
     ///
     /// # Errors
     /// A sentence that names the address, such as for `ConnectionRefused`.
-    pub async fn connect(address: &str) -> Result<Stream, BindError> {
+    #[track_caller]
+    pub fn connect(address: &str) -> impl Future<Output = Result<Stream, BindError>> {
+        Stream::connect_at(here::<Stream>(), address)
+    }
+
+    async fn connect_at(site: &'static CallSite, address: &str) -> Result<Stream, BindError> {
         let failed = |status: Status| BindError::new(address, (status, String::new()));
         let dispatcher = current().ok_or_else(|| failed(Status::BadState))?;
-        let socket =
-            SocketObject::connect(dispatcher.object(), address).map_err(|error| BindError::new(address, error))?;
+        let socket = SocketObject::connect(site, dispatcher.object(), address)
+            .map_err(|error| BindError::new(address, error))?;
         let stream = Stream::from_object(socket);
-        stream.writable().await.map_err(failed)?;
+        stream.ready_at(site, Interest::WRITABLE).await.map_err(failed)?;
         stream.socket.take_error().map_err(failed)?;
         Ok(stream)
     }
@@ -81,13 +87,18 @@ impl Stream {
     ///
     /// # Cancel safety
     /// Dropping the future loses no bytes.
-    pub async fn read(&self, into: &mut [u8]) -> Result<usize, Status> {
+    #[track_caller]
+    pub fn read(&self, into: &mut [u8]) -> impl Future<Output = Result<usize, Status>> {
+        self.read_at(here::<Stream>(), into)
+    }
+
+    async fn read_at(&self, site: &'static CallSite, into: &mut [u8]) -> Result<usize, Status> {
         loop {
             match self.try_read(into) {
                 Err(Status::ShouldWait) => {}
                 done => return done,
             }
-            self.readable().await?;
+            self.ready_at(site, Interest::READABLE).await?;
         }
     }
 
@@ -98,14 +109,19 @@ impl Stream {
     ///
     /// # Cancel safety
     /// None: a dropped future may have read a part.
-    pub async fn read_exact(&self, mut into: &mut [u8]) -> Result<(), Status> {
-        while !into.is_empty() {
-            match self.read(into).await? {
-                0 => return Err(Status::PeerClosed),
-                count => into = &mut into[count..],
+    #[track_caller]
+    pub fn read_exact(&self, into: &mut [u8]) -> impl Future<Output = Result<(), Status>> {
+        let site = here::<Stream>();
+        async move {
+            let mut into = into;
+            while !into.is_empty() {
+                match self.read_at(site, into).await? {
+                    0 => return Err(Status::PeerClosed),
+                    count => into = &mut into[count..],
+                }
             }
+            Ok(())
         }
-        Ok(())
     }
 
     /// Writes all of `bytes`.
@@ -115,8 +131,10 @@ impl Stream {
     ///
     /// # Cancel safety
     /// None: a dropped future may have written a part.
-    pub async fn write_all(&self, bytes: &[u8]) -> Result<(), Status> {
-        self.write_all_vectored(&mut [IoSlice::new(bytes)]).await
+    #[track_caller]
+    pub fn write_all(&self, bytes: &[u8]) -> impl Future<Output = Result<(), Status>> {
+        let site = here::<Stream>();
+        async move { self.write_all_at(site, &mut [IoSlice::new(bytes)]).await }
     }
 
     /// Writes all of `slices`, in their order. They are advanced past what was written.
@@ -126,13 +144,18 @@ impl Stream {
     ///
     /// # Cancel safety
     /// None: a dropped future may have written a part.
-    pub async fn write_all_vectored(&self, mut slices: &mut [IoSlice<'_>]) -> Result<(), Status> {
+    #[track_caller]
+    pub fn write_all_vectored(&self, slices: &mut [IoSlice<'_>]) -> impl Future<Output = Result<(), Status>> {
+        self.write_all_at(here::<Stream>(), slices)
+    }
+
+    async fn write_all_at(&self, site: &'static CallSite, mut slices: &mut [IoSlice<'_>]) -> Result<(), Status> {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             match self.try_write_vectored(slices) {
                 Ok(0) => return Err(Status::PeerClosed),
                 Ok(count) => IoSlice::advance_slices(&mut slices, count),
-                Err(Status::ShouldWait) => drop(self.writable().await?),
+                Err(Status::ShouldWait) => drop(self.ready_at(site, Interest::WRITABLE).await?),
                 Err(status) => return Err(status),
             }
         }
@@ -140,13 +163,15 @@ impl Stream {
     }
 
     /// Completes when reading will not block.
+    #[track_caller]
     pub fn readable(&self) -> Ready<'_> {
-        self.ready(Interest::READABLE)
+        self.ready_at(here::<Stream>(), Interest::READABLE)
     }
 
     /// Completes when writing will not block.
+    #[track_caller]
     pub fn writable(&self) -> Ready<'_> {
-        self.ready(Interest::WRITABLE)
+        self.ready_at(here::<Stream>(), Interest::WRITABLE)
     }
 
     /// Whether reading will not block, for futures that watch several things. The task that polled last is woken; one
@@ -154,42 +179,51 @@ impl Stream {
     ///
     /// # Errors
     /// What a wait ends with.
+    #[track_caller]
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<Result<Readiness, Status>> {
-        self.poll_wait(&self.read_wait, Interest::READABLE, cx)
+        self.poll_wait(here::<Stream>(), &self.read_wait, Interest::READABLE, cx)
     }
 
     /// Whether writing will not block; as [`poll_readable`](Self::poll_readable).
     ///
     /// # Errors
     /// What a wait ends with.
+    #[track_caller]
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<Result<Readiness, Status>> {
-        self.poll_wait(&self.write_wait, Interest::WRITABLE, cx)
+        self.poll_wait(here::<Stream>(), &self.write_wait, Interest::WRITABLE, cx)
     }
 
     fn poll_wait(
         &self,
+        site: &'static CallSite,
         armed: &Mutex<Armed>,
         interest: Interest,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Readiness, Status>> {
-        armed.lock().unwrap_or_else(PoisonError::into_inner).poll(&On::Socket(&self.socket), interest, cx)
+        armed.lock().unwrap_or_else(PoisonError::into_inner).poll(site, &On::Socket(&self.socket), interest, cx)
     }
 
     /// Completes when the stream is ready for some of `interest`.
+    #[track_caller]
     pub fn ready(&self, interest: Interest) -> Ready<'_> {
-        Ready::on_socket(&self.socket, interest)
+        self.ready_at(here::<Stream>(), interest)
+    }
+
+    fn ready_at(&self, site: &'static CallSite, interest: Interest) -> Ready<'_> {
+        Ready::on_socket(site, &self.socket, interest)
     }
 
     /// Calls `f` once on `dispatcher` when the stream is ready for some of `interest`.
     ///
     /// # Errors
     /// The dispatcher is shut down (`BadState`); the closure is inside the error.
+    #[track_caller]
     pub fn begin_wait<F>(&self, dispatcher: &Dispatcher, interest: Interest, f: F) -> Result<WaitHandle, PostError<F>>
     where
         F: FnOnce(Result<Readiness, Status>) + Send + 'static,
     {
         self.socket
-            .begin_wait(dispatcher.object(), interest.to_raw(), f)
+            .begin_wait(here::<F>(), dispatcher.object(), interest.to_raw(), f)
             .map(WaitHandle::from_object)
             .map_err(PostError::new)
     }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::abi::{self, DispatcherObject, FromReady, SocketObject, WaitObject};
+use crate::abi::{self, CallSite, DispatcherObject, FromReady, SocketObject, WaitObject, here};
 use crate::slot::Slot;
 use crate::{Status, current};
 
@@ -92,14 +92,16 @@ impl WaitHandle {
 ///
 /// # Cancel safety
 /// Dropping the future takes the wait back.
+#[track_caller]
 pub fn ready<S: AsFd + ?Sized>(fd: &S, interest: Interest) -> Ready<'_> {
-    Ready { on: On::Fd(fd.as_fd()), interest, armed: Armed::default() }
+    Ready { site: here::<S>(), on: On::Fd(fd.as_fd()), interest, armed: Armed::default() }
 }
 
 /// A future that completes with what a socket or descriptor is ready for.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Ready<'a> {
+    site: &'static CallSite,
     on: On<'a>,
     interest: Interest,
     armed: Armed,
@@ -113,8 +115,8 @@ pub(super) enum On<'a> {
 }
 
 impl<'a> Ready<'a> {
-    pub(super) fn on_socket(socket: &'a SocketObject, interest: Interest) -> Self {
-        Ready { on: On::Socket(socket), interest, armed: Armed::default() }
+    pub(super) fn on_socket(site: &'static CallSite, socket: &'a SocketObject, interest: Interest) -> Self {
+        Ready { site, on: On::Socket(socket), interest, armed: Armed::default() }
     }
 }
 
@@ -122,8 +124,8 @@ impl Future for Ready<'_> {
     type Output = Result<Readiness, Status>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ready { on, interest, armed } = &mut *self;
-        armed.poll(on, *interest, cx)
+        let Ready { site, on, interest, armed } = &mut *self;
+        armed.poll(site, on, *interest, cx)
     }
 }
 
@@ -135,6 +137,7 @@ impl Armed {
     /// Completes when the thing is ready; then the next poll registers anew.
     pub(super) fn poll(
         &mut self,
+        site: &'static CallSite,
         on: &On<'_>,
         interest: Interest,
         cx: &mut Context<'_>,
@@ -143,7 +146,7 @@ impl Armed {
             Some(armed) => armed,
             None => {
                 let Some(dispatcher) = current() else { return Poll::Ready(Err(Status::BadState)) };
-                match arm(on, interest, dispatcher.object()) {
+                match arm(site, on, interest, dispatcher.object()) {
                     Ok(armed) => self.0.insert(armed),
                     Err(status) => return Poll::Ready(Err(status)),
                 }
@@ -166,13 +169,18 @@ impl Drop for Armed {
 
 type ArmedWait = (Arc<Slot<Result<Readiness, Status>>>, WaitObject);
 
-fn arm(on: &On<'_>, interest: Interest, dispatcher: &DispatcherObject) -> Result<ArmedWait, Status> {
+fn arm(
+    site: &'static CallSite,
+    on: &On<'_>,
+    interest: Interest,
+    dispatcher: &DispatcherObject,
+) -> Result<ArmedWait, Status> {
     let slot = Arc::new(Slot::new());
     let filled = Arc::clone(&slot);
     let fill = move |result: Result<Readiness, Status>| filled.fill(result);
     let wait = match on {
-        On::Socket(socket) => socket.begin_wait(dispatcher, interest.to_raw(), fill),
-        On::Fd(fd) => abi::begin_wait_fd(*fd, dispatcher, interest.to_raw(), fill),
+        On::Socket(socket) => socket.begin_wait(site, dispatcher, interest.to_raw(), fill),
+        On::Fd(fd) => abi::begin_wait_fd(site, *fd, dispatcher, interest.to_raw(), fill),
     };
     Ok((slot, wait.map_err(|(_, status)| status)?))
 }

@@ -9,7 +9,7 @@ const WORD: usize = size_of::<usize>();
 
 #[test]
 fn the_table_keeps_its_layout() {
-    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 0));
+    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 1));
     assert_eq!(size_of::<Header>(), 8 + WORD);
     let fields = [
         ("dispatcher_current", offset_of!(Table, dispatcher_current)),
@@ -93,13 +93,14 @@ fn what_crosses_the_boundary_keeps_its_layout() {
         ("PropertySink", size_of::<PropertySink>(), 16),
         ("Property", size_of::<Property>(), 32),
         ("Panic", size_of::<Panic>(), 24),
+        ("CallSite", size_of::<CallSite>(), 48),
         ("Data", size_of::<Data>(), 8),
-        ("Callback", size_of::<Callback>(), 24),
-        ("ReadyCallback", size_of::<ReadyCallback>(), 24),
-        ("ConnectCallback", size_of::<ConnectCallback>(), 24),
-        ("Connector", size_of::<Connector>(), 24),
-        ("OffloadJob", size_of::<OffloadJob>(), 32),
-        ("FutureObject", size_of::<FutureObject>(), 24),
+        ("Callback", size_of::<Callback>(), 32),
+        ("ReadyCallback", size_of::<ReadyCallback>(), 32),
+        ("ConnectCallback", size_of::<ConnectCallback>(), 32),
+        ("Connector", size_of::<Connector>(), 32),
+        ("OffloadJob", size_of::<OffloadJob>(), 40),
+        ("FutureObject", size_of::<FutureObject>(), 32),
         ("Polled", size_of::<Polled>(), 16),
         ("WakerObject", size_of::<WakerObject>(), 8),
         ("WakerOps", size_of::<WakerOps>(), 32),
@@ -107,11 +108,11 @@ fn what_crosses_the_boundary_keeps_its_layout() {
         ("HookResult", size_of::<HookResult>(), 32),
         ("MessageParts", size_of::<MessageParts>(), 40),
         ("HandleParts", size_of::<HandleParts>(), 32),
-        ("DispatcherOptions", size_of::<DispatcherOptions>(), 48),
-        ("Service", size_of::<Service>(), 40),
-        ("ChildOptions", size_of::<ChildOptions>(), 56),
+        ("DispatcherOptions", size_of::<DispatcherOptions>(), 56),
+        ("Service", size_of::<Service>(), 48),
+        ("ChildOptions", size_of::<ChildOptions>(), 64),
         ("ConfigKey", size_of::<ConfigKey>(), 56),
-        ("DriverEntry", size_of::<DriverEntry>(), 128),
+        ("DriverEntry", size_of::<DriverEntry>(), 136),
     ];
     for (name, size, expected) in sizes {
         assert_eq!(size, expected, "{name} has changed its size");

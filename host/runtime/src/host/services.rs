@@ -63,7 +63,7 @@ impl Service {
     /// still do.
     pub(crate) fn give_up(self) {
         let Service { acceptor, dispatcher, .. } = self;
-        if let Err(refused) = dispatcher.post_task(move |_| drop(acceptor)) {
+        if let Err(refused) = dispatcher.post_task_from(acceptor.site(), move |_| drop(acceptor)) {
             crate::load::contain(&dispatcher, || drop(refused.into_inner()));
         }
     }

@@ -14,14 +14,14 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use fuchsine_dispatcher::{Arena, Buffer, Channel, Handle, Limits, Message, Status, Value};
+use fuchsine_dispatcher::{Arena, Buffer, Channel, Handle, Limits, Message, Site, Status, Value};
 use fuchsine_driver::abi::host::HostCallback;
 use fuchsine_driver::abi::{
-    Callback, HANDLE_CHANNEL, HANDLE_FD, HANDLE_VALUE, HandleParts, MessageParts, OK, Panic, RawArena, RawChannel,
-    RawDispatcher,
+    CallSite, Callback, HANDLE_CHANNEL, HANDLE_FD, HANDLE_VALUE, HandleParts, MessageParts, OK, Panic, RawArena,
+    RawChannel, RawDispatcher,
 };
 
-use super::{contain_here, dispatcher, lend, own, raise, raw};
+use super::{contain_here, dispatcher, lend, own, raise, raw, site};
 use crate::host::driver_status;
 
 /// Names this image to drivers that get a value which a part of the host has sent.
@@ -38,8 +38,8 @@ impl ChannelEnd {
 }
 
 /// Two connected ends.
-pub(super) fn channel_pair() -> (ChannelEnd, ChannelEnd) {
-    let (near, far) = Channel::pair();
+pub(super) fn channel_pair(site: Site) -> (ChannelEnd, ChannelEnd) {
+    let (near, far) = Channel::pair_from(site, Limits::default());
     (ChannelEnd(near), ChannelEnd(far))
 }
 
@@ -50,9 +50,15 @@ unsafe fn channel<'a>(pointer: *const RawChannel) -> &'a Channel {
     unsafe { lend(pointer) }
 }
 
-pub(super) unsafe extern "C" fn create(limit: usize, out_a: *mut *mut RawChannel, out_b: *mut *mut RawChannel) -> i32 {
+pub(super) unsafe extern "C" fn create(
+    limit: usize,
+    made_at: *const CallSite,
+    out_a: *mut *mut RawChannel,
+    out_b: *mut *mut RawChannel,
+) -> i32 {
     let limits = if limit == 0 { Limits::default() } else { Limits::default().messages(limit) };
-    let (a, b) = Channel::pair_with(limits);
+    // SAFETY: a call site lives as long as the process.
+    let (a, b) = Channel::pair_from(unsafe { site(made_at) }, limits);
     // SAFETY: the out parameters are valid for the call.
     unsafe { *out_a = own(a) };
     // SAFETY: as above.
@@ -258,7 +264,9 @@ pub(super) unsafe extern "C" fn begin_read(
     let (channel, handle) = unsafe { (channel(pointer), dispatcher(dispatcher_pointer)) };
     // SAFETY: the caller owns the callback; on a refusal it is forgotten below.
     let callback = unsafe { HostCallback::take(callback) };
-    match channel.begin_read(handle, move |outcome| callback.call(outcome.map_err(driver_status))) {
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
+    match channel.begin_read_from(site, handle, move |outcome| callback.call(outcome.map_err(driver_status))) {
         Ok(()) => OK,
         Err(refused) => {
             let status = refused.status();
@@ -284,8 +292,9 @@ pub(super) unsafe extern "C" fn close(pointer: *mut RawChannel) {
     }
 }
 
-pub(super) unsafe extern "C" fn arena_create(size_hint: usize) -> *const RawArena {
-    let arena = if size_hint == 0 { Ok(Arena::new()) } else { Arena::try_with_capacity(size_hint) };
+pub(super) unsafe extern "C" fn arena_create(size_hint: usize, made_at: *const CallSite) -> *const RawArena {
+    // SAFETY: a call site lives as long as the process.
+    let arena = Arena::try_with_capacity_from(unsafe { site(made_at) }, size_hint);
     arena.map_or(ptr::null(), |arena| arena.into_raw().as_ptr().cast_const().cast())
 }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fuchsine_dispatcher::{
-    DispatcherBuilder, DispatcherHandle, DispatcherState, Instant, Lane, OffloadHandle, Status, StopToken, TaskHandle,
+    DispatcherBuilder, DispatcherHandle, DispatcherState, Instant, Lane, OffloadHandle, Site, Status, StopToken,
+    TaskHandle,
 };
 use fuchsine_driver::abi::host::{HostCallback, HostOffload};
 use fuchsine_driver::abi::{
@@ -20,7 +21,7 @@ use fuchsine_driver::abi::{
 };
 use parking_lot::Mutex;
 
-use super::{Answer, contain, disown, dispatcher, lend, own, own_dispatcher, raw};
+use super::{Answer, contain, disown, dispatcher, lend, own, own_dispatcher, raw, site};
 use crate::host::{Instance, driver_status};
 
 /// How often work that was canceled while it waits for its stop token is looked after.
@@ -83,7 +84,9 @@ pub(super) unsafe extern "C" fn create(
             OK
         }
         Err(error) => {
-            tracing::debug!(driver = instance.name, %error, "a dispatcher was refused");
+            // SAFETY: a call site lives as long as the process.
+            let at = unsafe { site(options.site) };
+            tracing::debug!(driver = instance.name, %error, %at, "a dispatcher was refused");
             let observer = cell.lock().take();
             observer.into_iter().for_each(HostCallback::give_back);
             error.status().as_raw()
@@ -115,15 +118,17 @@ pub(super) unsafe extern "C" fn post(
     let handle = unsafe { dispatcher(pointer) };
     // SAFETY: the caller owns the task; on a refusal it is forgotten below.
     let callback = unsafe { HostCallback::take(task) };
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
     let task = move |outcome: Result<(), fuchsine_dispatcher::Canceled>| {
         callback.call(outcome.map_err(|_| fuchsine_driver::Status::Canceled));
     };
     let posted = if deadline != 0 {
-        handle.post_at(Instant::from_nanos(deadline), task).map(Some)
+        handle.post_at_from(site, Instant::from_nanos(deadline), task).map(Some)
     } else if out.is_null() {
-        handle.post_task(task).map(|()| None)
+        handle.post_task_from(site, task).map(|()| None)
     } else {
-        handle.post_cancelable(task).map(Some)
+        handle.post_cancelable_from(site, task).map(Some)
     };
     match posted {
         Ok(task) => {
@@ -211,6 +216,7 @@ pub(super) unsafe extern "C" fn blocking(call: unsafe extern "C" fn(*mut c_void)
 
 /// Work under way.
 struct OffloadCell {
+    site: Site,
     /// Until `done` or a cancel takes it.
     job: Mutex<Option<HostOffload>>,
     began: AtomicBool,
@@ -242,9 +248,13 @@ pub(super) unsafe extern "C" fn offload(
     };
     // SAFETY: the caller holds the handle.
     let handle = unsafe { dispatcher(pointer) };
+    // SAFETY: the caller owns the job; on a refusal it is given back below.
+    let job = unsafe { HostOffload::take(job) };
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(job.site()) };
     let cell = Arc::new(OffloadCell {
-        // SAFETY: the caller owns the job; on a refusal it is given back below.
-        job: Mutex::new(Some(unsafe { HostOffload::take(job) })),
+        site,
+        job: Mutex::new(Some(job)),
         began: AtomicBool::new(false),
         canceled: AtomicBool::new(false),
     });
@@ -266,7 +276,7 @@ pub(super) unsafe extern "C" fn offload(
             job.done(outcome.map_err(|error| driver_status(error.into())));
         }
     };
-    match handle.offload(lane, work, done) {
+    match handle.offload_from(site, lane, work, done) {
         Ok(offloaded) => {
             if !out.is_null() {
                 let offloaded = Offloaded { dispatcher: handle.clone(), handle: offloaded, cell };
@@ -294,7 +304,7 @@ pub(super) unsafe extern "C" fn offload_cancel(offload: *mut RawOffload) -> i32 
     let Some(job) = cell.job.lock().take() else { return Status::NotFound.as_raw() };
     let began = cell.began.load(Ordering::Relaxed);
     let outcome = if began { Ok(()) } else { Err(fuchsine_driver::Status::Canceled) };
-    let posted = dispatcher.post_task(move |_| job.done(outcome));
+    let posted = dispatcher.post_task_from(cell.site, move |_| job.done(outcome));
     contain(dispatcher, || drop(posted));
     raw(if began { Err(Status::NotFound) } else { Answer::Ok(()) })
 }

@@ -12,7 +12,7 @@ use fuchsine_driver::abi::host::{HostCallback, HostFuture};
 use fuchsine_driver::abi::{FutureObject, OK, RawDispatcher, RawJoin};
 use parking_lot::Mutex;
 
-use super::{disown, dispatcher, lend, own};
+use super::{disown, dispatcher, lend, own, site};
 
 /// The right to cancel a future; used up by the first cancel.
 struct Join(Mutex<Option<JoinHandle<()>>>);
@@ -25,8 +25,10 @@ pub(super) unsafe extern "C" fn spawn(
     // SAFETY: the caller holds the handle.
     let handle = unsafe { dispatcher(pointer) };
     // SAFETY: the caller owns the future; on a refusal it is forgotten below.
-    let task = unsafe { HostFuture::take(future) }.into_task();
-    match handle.spawn(task) {
+    let future = unsafe { HostFuture::take(future) };
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(future.site()) };
+    match handle.spawn_from(site, future.into_task()) {
         Ok(join) => {
             if !out.is_null() {
                 // SAFETY: the out parameter is valid for the call.
@@ -67,6 +69,8 @@ pub(super) fn promise(
     dispatcher: &DispatcherHandle,
     callback: HostCallback,
 ) -> Result<Promise, (Status, HostCallback)> {
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
     let slot = Arc::new(Mutex::new(Slot::Open(None)));
     let waiting = Arc::clone(&slot);
     // In a cell, so that of a refused future the callback alone can be given back.
@@ -77,7 +81,7 @@ pub(super) fn promise(
         poll_fn(|cx| waiting.lock().poll(cx)).await;
         owed.tell(Ok(()));
     };
-    match dispatcher.spawn(future) {
+    match dispatcher.spawn_from(site, future) {
         // Dropping the join handle lets the future run on.
         Ok(_join) => Ok(Promise(slot)),
         Err(refused) => {

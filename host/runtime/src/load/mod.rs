@@ -28,6 +28,7 @@ mod futures;
 mod hooks;
 mod module;
 mod nodes;
+mod site;
 mod sockets;
 mod table;
 
@@ -42,6 +43,7 @@ pub(crate) use hooks::{Value, destroy, prepare_stop, start, stop};
 pub use module::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
 pub(crate) use module::{Missed, ran_as, runs_as};
 pub(crate) use nodes::Acceptor;
+use site::site;
 
 /// What a table function returns.
 type Answer = Result<(), Status>;

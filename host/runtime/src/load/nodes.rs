@@ -7,7 +7,7 @@
 use std::slice;
 use std::sync::{Arc, Weak};
 
-use fuchsine_dispatcher::Status;
+use fuchsine_dispatcher::{Site, Status};
 use fuchsine_driver::abi::host::{HostCallback, HostConnectCallback, HostConnector};
 use fuchsine_driver::abi::{
     Callback, ChildOptions, ConnectCallback, OK, RawChild, RawContext, RawDispatcher, Str, TextSink,
@@ -15,7 +15,7 @@ use fuchsine_driver::abi::{
 
 use super::channels::{ChannelEnd, channel_pair};
 use super::futures::promise;
-use super::{disown, dispatcher, lend, own};
+use super::{disown, dispatcher, lend, own, site};
 use crate::host::{Instance, Service, Shared, driver_status};
 use crate::node::{AddError, NodeId, Properties};
 
@@ -24,6 +24,12 @@ use crate::node::{AddError, NodeId, Properties};
 pub(crate) struct Acceptor(HostConnector);
 
 impl Acceptor {
+    /// Where the driver has offered the service.
+    pub(crate) fn site(&self) -> Site {
+        // SAFETY: a call site lives as long as the process.
+        unsafe { site(self.0.site()) }
+    }
+
     fn accept(&self, end: ChannelEnd) {
         // SAFETY: the end is owned here and given up.
         unsafe { self.0.accept(end.into_raw()) };
@@ -41,13 +47,15 @@ pub(super) unsafe extern "C" fn connect(
     // SAFETY: the caller holds the handle, and lends the name for the call.
     let (handle, name) = unsafe { (dispatcher(dispatcher_pointer), service.to_text()) };
     let Some(host) = instance.host.upgrade() else { return Status::BadState.as_raw() };
-    let outcome = begin_connect(&host, instance.node, &name);
     // SAFETY: the caller owns the callback; on a refusal it is given back below.
     let callback = unsafe { HostConnectCallback::take(callback) };
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
+    let outcome = begin_connect(&host, instance.node, &name, site);
     // The end is in a box of its own, so that of a refused closure the callback alone can be given back.
     let cell = Arc::new(parking_lot::Mutex::new(Some((callback, outcome))));
     let posted = Arc::clone(&cell);
-    let told = handle.post_task(move |ran| {
+    let told = handle.post_task_from(site, move |ran| {
         let taken = posted.lock().take();
         if let Some((callback, outcome)) = taken {
             let outcome = ran.map_err(|_| Status::Canceled).and(outcome);
@@ -70,16 +78,17 @@ pub(super) unsafe extern "C" fn connect(
 
 /// Makes a channel and has the driver above accept the other end of it. The near end can be used at once: what is
 /// written waits until the other side reads.
-fn begin_connect(host: &Shared, node: NodeId, name: &str) -> Result<ChannelEnd, Status> {
+fn begin_connect(host: &Shared, node: NodeId, name: &str, from: Site) -> Result<ChannelEnd, Status> {
     let Service { acceptor, dispatcher, .. } = host.service(node, name).ok_or(Status::NotFound)?;
-    let (near, far) = channel_pair();
+    let (near, far) = channel_pair(from);
+    let offered_at = acceptor.site();
     // A driver that shuts down closes the far end, which the near one is told as `PeerClosed`.
     let accept = move |ran: Result<(), fuchsine_dispatcher::Canceled>| {
         if ran.is_ok() {
             acceptor.accept(far);
         }
     };
-    dispatcher.post_task(accept).map_err(|_| Status::Unavailable)?;
+    dispatcher.post_task_from(offered_at, accept).map_err(|_| Status::Unavailable)?;
     Ok(near)
 }
 
@@ -134,6 +143,9 @@ pub(super) unsafe extern "C" fn add(
                     acceptor.0.give_back();
                 }
             }
+            // SAFETY: a call site lives as long as the process.
+            let at = unsafe { site(options.site) };
+            tracing::debug!(driver = instance.name, %refused, %at, "a child was refused");
             refuse(add_status(&refused), &refused.to_string())
         }
     }

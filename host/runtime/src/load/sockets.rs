@@ -11,11 +11,11 @@ use std::slice;
 use fuchsine_dispatcher::{DispatcherHandle, Interest, Status, WaitHandle};
 use fuchsine_driver::abi::host::HostReadyCallback;
 use fuchsine_driver::abi::{
-    OK, READABLE, RawDispatcher, RawSocket, RawWait, ReadyCallback, SHUTDOWN_READ, SHUTDOWN_WRITE, Slice, Str,
-    TextSink, WRITABLE,
+    CallSite, OK, READABLE, RawDispatcher, RawSocket, RawWait, ReadyCallback, SHUTDOWN_READ, SHUTDOWN_WRITE, Slice,
+    Str, TextSink, WRITABLE,
 };
 
-use super::{contain, disown, dispatcher, lend, own};
+use super::{contain, disown, dispatcher, lend, own, site};
 use crate::host::driver_status;
 use crate::net::{Direction, Socket, SocketWait, bits};
 
@@ -43,13 +43,15 @@ unsafe fn socket<'a>(pointer: *const RawSocket) -> &'a Socket {
 pub(super) unsafe extern "C" fn listen(
     pointer: *const RawDispatcher,
     address: Str,
+    made_at: *const CallSite,
     out: *mut *mut RawSocket,
     local: TextSink,
     error: TextSink,
 ) -> i32 {
     // SAFETY: the caller holds the handle, and lends the address for the call.
     let (handle, address) = unsafe { (dispatcher(pointer), address.to_text()) };
-    match Socket::listen(handle, &address) {
+    // SAFETY: a call site lives as long as the process.
+    match Socket::listen(unsafe { site(made_at) }, handle, &address) {
         Ok((socket, address)) => {
             // SAFETY: the sink is delivered to once.
             unsafe { local.deliver(&address) };
@@ -79,12 +81,14 @@ pub(super) unsafe extern "C" fn accept(pointer: *mut RawSocket, out: *mut *mut R
 pub(super) unsafe extern "C" fn connect(
     pointer: *const RawDispatcher,
     address: Str,
+    made_at: *const CallSite,
     out: *mut *mut RawSocket,
     error: TextSink,
 ) -> i32 {
     // SAFETY: the caller holds the handle, and lends the address for the call.
     let (handle, address) = unsafe { (dispatcher(pointer), address.to_text()) };
-    match Socket::connect(handle, &address) {
+    // SAFETY: a call site lives as long as the process.
+    match Socket::connect(unsafe { site(made_at) }, handle, &address) {
         Ok(stream) => {
             // SAFETY: the out parameter is valid for the call.
             unsafe { *out = own(stream) };
@@ -208,7 +212,9 @@ pub(super) unsafe extern "C" fn begin_wait(
     let (socket, handle) = unsafe { (socket(pointer), dispatcher(dispatcher_pointer)) };
     // SAFETY: the caller owns the callback; on a refusal it is given back below.
     let callback = unsafe { HostReadyCallback::take(callback) };
-    match socket.begin_wait(handle, interest, callback) {
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
+    match socket.begin_wait(site, handle, interest, callback) {
         // SAFETY: the out parameter is valid for the call, or null.
         Ok(wait) => unsafe { hand_out(out, handle, WaitOn::Socket(wait)) },
         Err((status, callback)) => {
@@ -236,7 +242,10 @@ pub(super) unsafe extern "C" fn begin_wait_fd(
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     // SAFETY: the caller owns the callback; on a refusal it is forgotten below.
     let callback = unsafe { HostReadyCallback::take(callback) };
-    let waited = handle.begin_wait(&fd, interest, move |ready| callback.call(ready.map(bits).map_err(driver_status)));
+    // SAFETY: a call site lives as long as the process.
+    let site = unsafe { site(callback.site()) };
+    let waited =
+        handle.begin_wait_from(site, &fd, interest, move |ready| callback.call(ready.map(bits).map_err(driver_status)));
     match waited {
         // SAFETY: the out parameter is valid for the call, or null.
         Ok(wait) => unsafe { hand_out(out, handle, WaitOn::Fd(wait)) },

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 
 #[cfg(feature = "testing")]
 use fuchsine_dispatcher::testing::sim;
-use fuchsine_dispatcher::{DispatcherHandle, Interest, Status, WaitHandle};
+use fuchsine_dispatcher::{DispatcherHandle, Interest, Site, Status, WaitHandle};
 use fuchsine_driver::abi::host::HostReadyCallback;
 use parking_lot::Mutex;
 
@@ -42,6 +42,7 @@ struct Waits {
 }
 
 struct Pending {
+    site: Site,
     /// Set right after the wait has begun; until then the socket cannot be closed, because its holder is in a call.
     handle: Option<WaitHandle>,
     dispatcher: DispatcherHandle,
@@ -77,11 +78,15 @@ impl Socket {
 
     /// Listens on an address; gives the real one too.
     #[cfg_attr(not(feature = "testing"), expect(unused_variables, reason = "only a simulated network is found by it"))]
-    pub(crate) fn listen(dispatcher: &DispatcherHandle, address: &str) -> Result<(Socket, String), Refused> {
+    pub(crate) fn listen(
+        site: Site,
+        dispatcher: &DispatcherHandle,
+        address: &str,
+    ) -> Result<(Socket, String), Refused> {
         let fail = |error: io::Error| (Status::from(&error), format!("cannot listen on {address}: {error}"));
         #[cfg(feature = "testing")]
         if let Some(network) = dispatcher.sim_net() {
-            let listener = network.listen(address).map_err(fail)?;
+            let listener = network.listen_from(site, address).map_err(fail)?;
             let local = listener.local_addr().to_owned();
             return Ok((Socket::new(Kind::SimListener(listener)), local));
         }
@@ -93,11 +98,14 @@ impl Socket {
 
     /// Begins to connect to an address.
     #[cfg_attr(not(feature = "testing"), expect(unused_variables, reason = "only a simulated network is found by it"))]
-    pub(crate) fn connect(dispatcher: &DispatcherHandle, address: &str) -> Result<Socket, Refused> {
+    pub(crate) fn connect(site: Site, dispatcher: &DispatcherHandle, address: &str) -> Result<Socket, Refused> {
         let fail = |error: io::Error| (Status::from(&error), format!("cannot connect to {address}: {error}"));
         #[cfg(feature = "testing")]
         if let Some(network) = dispatcher.sim_net() {
-            return network.connect(address).map(|stream| Socket::new(Kind::SimStream(stream))).map_err(fail);
+            return network
+                .connect_from(site, address)
+                .map(|stream| Socket::new(Kind::SimStream(stream)))
+                .map_err(fail);
         }
         let parsed = parse(address)?;
         real::Stream::connect(&parsed).map(|stream| Socket::new(Kind::Stream(stream))).map_err(fail)
@@ -199,11 +207,12 @@ impl Socket {
     /// The status, with `ended`, uncalled.
     pub(crate) fn begin_wait(
         &self,
+        site: Site,
         dispatcher: &DispatcherHandle,
         interest: Interest,
         ended: HostReadyCallback,
     ) -> Result<SocketWait, (Status, HostReadyCallback)> {
-        let key = self.waits.lock().add(dispatcher.clone(), ended);
+        let key = self.waits.lock().add(site, dispatcher.clone(), ended);
         let waits = Arc::clone(&self.waits);
         let fired = move |ready: Result<fuchsine_dispatcher::Readiness, Status>| {
             let pending = waits.lock().pending.remove(&key);
@@ -212,12 +221,18 @@ impl Socket {
             }
         };
         let begun = match &self.kind {
-            Kind::Listener(listener) => dispatcher.begin_wait(listener, interest, fired).map_err(|e| e.status()),
-            Kind::Stream(stream) => dispatcher.begin_wait(stream, interest, fired).map_err(|e| e.status()),
+            Kind::Listener(listener) => {
+                dispatcher.begin_wait_from(site, listener, interest, fired).map_err(|e| e.status())
+            }
+            Kind::Stream(stream) => dispatcher.begin_wait_from(site, stream, interest, fired).map_err(|e| e.status()),
             #[cfg(feature = "testing")]
-            Kind::SimListener(listener) => dispatcher.begin_wait(listener, interest, fired).map_err(|e| e.status()),
+            Kind::SimListener(listener) => {
+                dispatcher.begin_wait_from(site, listener, interest, fired).map_err(|e| e.status())
+            }
             #[cfg(feature = "testing")]
-            Kind::SimStream(stream) => dispatcher.begin_wait(stream, interest, fired).map_err(|e| e.status()),
+            Kind::SimStream(stream) => {
+                dispatcher.begin_wait_from(site, stream, interest, fired).map_err(|e| e.status())
+            }
         };
         let mut waits = self.waits.lock();
         match begun {
@@ -239,11 +254,11 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let pending = std::mem::take(&mut self.waits.lock().pending);
-        for Pending { handle, dispatcher, ended } in pending.into_values() {
+        for Pending { site, handle, dispatcher, ended } in pending.into_values() {
             // The callback is ours, so what is taken back here is only an empty shell of it.
             drop(handle.map(|handle| handle.cancel()));
             // On a dispatcher that shuts down the callback can only be dropped, which happens with the refusal.
-            let refused = dispatcher.post_task(move |_| ended.call(Err(driver_status(Status::Canceled))));
+            let refused = dispatcher.post_task_from(site, move |_| ended.call(Err(driver_status(Status::Canceled))));
             crate::load::contain(&dispatcher, || drop(refused));
         }
     }
@@ -259,10 +274,10 @@ impl SocketWait {
 }
 
 impl Waits {
-    fn add(&mut self, dispatcher: DispatcherHandle, ended: HostReadyCallback) -> u64 {
+    fn add(&mut self, site: Site, dispatcher: DispatcherHandle, ended: HostReadyCallback) -> u64 {
         let key = self.next;
         self.next += 1;
-        self.pending.insert(key, Pending { handle: None, dispatcher, ended });
+        self.pending.insert(key, Pending { site, handle: None, dispatcher, ended });
         key
     }
 }

@@ -7,7 +7,9 @@ use super::lend;
 use super::world::{FIRED, FakeDispatcher, Op, Outcome};
 use crate::Status;
 use crate::abi::host::{HostCallback, raw_status};
-use crate::abi::{Callback, HANDLE_CHANNEL, HandleParts, MessageParts, OK, RawArena, RawChannel, RawDispatcher};
+use crate::abi::{
+    CallSite, Callback, HANDLE_CHANNEL, HandleParts, MessageParts, OK, RawArena, RawChannel, RawDispatcher,
+};
 
 /// One end.
 pub(crate) struct FakeChannel {
@@ -79,7 +81,12 @@ pub(super) fn new_pair(limit: usize) -> (Arc<FakeChannel>, Arc<FakeChannel>) {
     (a, b)
 }
 
-pub(super) unsafe extern "C" fn channel_create(limit: usize, a: *mut *mut RawChannel, b: *mut *mut RawChannel) -> i32 {
+pub(super) unsafe extern "C" fn channel_create(
+    limit: usize,
+    _site: *const CallSite,
+    a: *mut *mut RawChannel,
+    b: *mut *mut RawChannel,
+) -> i32 {
     let (first, second) = new_pair(limit);
     // SAFETY: the caller passes valid out pointers.
     unsafe { (*a, *b) = (give(first), give(second)) };
@@ -252,7 +259,7 @@ impl Drop for FakeArena {
     }
 }
 
-pub(super) unsafe extern "C" fn arena_create(_size_hint: usize) -> *const RawArena {
+pub(super) unsafe extern "C" fn arena_create(_size_hint: usize, _site: *const CallSite) -> *const RawArena {
     let arena = Arc::new(FakeArena::default());
     super::watch(&arena);
     Arc::into_raw(arena).cast()

@@ -8,8 +8,8 @@ use super::{lend, share};
 use crate::Status;
 use crate::abi::host::{HostReadyCallback, raw_status};
 use crate::abi::{
-    HANGUP, OK, READABLE, RawDispatcher, RawSocket, RawWait, ReadyCallback, SHUTDOWN_READ, SHUTDOWN_WRITE, Slice, Str,
-    TextSink, WRITABLE,
+    CallSite, HANGUP, OK, READABLE, RawDispatcher, RawSocket, RawWait, ReadyCallback, SHUTDOWN_READ, SHUTDOWN_WRITE,
+    Slice, Str, TextSink, WRITABLE,
 };
 
 /// How many bytes a stream holds in each direction; small, so that writers meet its end.
@@ -163,6 +163,7 @@ fn give(socket: FakeSocket) -> *mut RawSocket {
 pub(super) unsafe extern "C" fn socket_listen(
     dispatcher: *const RawDispatcher,
     address: Str,
+    _site: *const CallSite,
     out: *mut *mut RawSocket,
     local: TextSink,
     error: TextSink,
@@ -212,6 +213,7 @@ pub(super) unsafe extern "C" fn socket_accept(socket: *mut RawSocket, out: *mut 
 pub(super) unsafe extern "C" fn socket_connect(
     dispatcher: *const RawDispatcher,
     address: Str,
+    _site: *const CallSite,
     out: *mut *mut RawSocket,
     error: TextSink,
 ) -> i32 {
