@@ -372,3 +372,33 @@ fn a_driver_whose_hook_blocks_its_thread_is_given_up_by_name_and_the_host_goes_o
     }
     drop(held);
 }
+
+#[test]
+fn a_panic_that_is_to_abort_ends_the_process_and_says_which_driver_it_was() {
+    const CHILD: &str = "FUCHSINE_TEST_ABORTS";
+    let book = "aborts";
+    if std::env::var_os(CHILD).is_none() {
+        let name = "a_panic_that_is_to_abort_ends_the_process_and_says_which_driver_it_was";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stdout);
+        assert!(told.contains("aborting: it"), "{told}{}", String::from_utf8_lossy(&ended.stderr));
+        let signal = std::os::unix::process::ExitStatusExt::signal(&ended.status);
+        assert_eq!(signal, Some(6), "{:?}", ended.status);
+        return;
+    }
+    let manifest = format!(
+        "[drivers.it]\ndriver = \"mortal\"\non_panic = \"abort\"\nconfig = {{ journal = {book:?}, how = \"panic\" }}\n"
+    );
+    let plan = Manifest::parse(Source::named("test", manifest)).unwrap();
+    let plan = plan.plan(&Registry::new([&MORTAL]).unwrap()).unwrap();
+    let tell = |event| {
+        if let HostEvent::Aborting { driver } = event {
+            println!("aborting: {driver}");
+        }
+    };
+    let host = Host::builder(plan).observer(tell).build().unwrap();
+    host.start();
+    std::thread::sleep(HANG_LIMIT);
+    panic!("the process goes on: {host:?}");
+}

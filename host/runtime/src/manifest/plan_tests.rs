@@ -165,3 +165,72 @@ fn a_registry_refuses_two_drivers_of_one_name_and_defaults_that_do_not_fit() {
     static ODD: DriverEntry = DriverEntry::of::<Odd>();
     assert!(Registry::new([&ODD]).unwrap_err().to_string().contains("letters, digits"));
 }
+
+#[test]
+fn rules_that_can_never_match_are_warned_of_and_keep_nothing_from_running() {
+    let text = r#"[drivers.left]
+driver = "disk"
+[drivers.a]
+driver = "plain"
+bind = { protocol = "block", parent = "lft" }
+[drivers.b]
+driver = "plain"
+bind = { protocol = ["block", "net"] }
+[drivers.c]
+driver = "plain"
+bind = { protocol = "net", unit = 1 }
+[drivers.d]
+driver = "plain"
+bind = { protocol = "net" }
+priority = 1
+[drivers.e]
+driver = "plain"
+bind = { protocol = ["net", "serial"] }
+[drivers.f]
+driver = "plain"
+parents.one.bind = { parent = "right" }
+"#;
+    let warned = plan(text, &[]).unwrap();
+    let warnings: Vec<String> = warned.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "/etc/host.toml:5:39: `a` waits for a node of `lft`, which this manifest does not run; did you mean `left`?",
+            "/etc/host.toml:9:10: `c` never gets a node: `d` takes each node that it matches",
+            "/etc/host.toml:21:9: `f.one` waits for a node of `right`, which this manifest does not run",
+        ]
+    );
+    let shown = warned.warnings()[1].render();
+    assert!(
+        shown.starts_with("warning: `c` never gets a node") && shown.contains("= help: give it a higher"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_is_different_between_two_plans_is_told_for_each_driver_once() {
+    let old = plan("[drivers.disk]\n[drivers.a]\ndriver = \"plain\"\n[drivers.b]\ndriver = \"plain\"\n", &[]).unwrap();
+    assert_eq!(old.changes(&old), []);
+    let new = plan(
+        "[host]\nthreads = 3\n[drivers.disk]\nrestart = \"always\"\n[drivers.b]\ndriver = \"disk\"\n\
+         [drivers.c]\ndriver = \"plain\"\n",
+        &[],
+    )
+    .unwrap();
+    let kinds = |from: &Plan, to: &Plan| {
+        from.changes(to).into_iter().map(|change| (change.name, change.kind)).collect::<Vec<_>>()
+    };
+    use ChangeKind::{Added, Adjusted, NeedsRestart, Rebound, Removed, Restarted};
+    let named = |name: &str, kind| (name.to_owned(), kind);
+    let there = [
+        named("host", NeedsRestart),
+        named("a", Removed),
+        named("disk", Adjusted),
+        named("b", Rebound),
+        named("c", Added),
+    ];
+    assert_eq!(kinds(&old, &new), there);
+    let larger =
+        plan("[drivers.disk]\nconfig.size = 1\n[drivers.a]\ndriver = \"plain\"\n[drivers.b]\ndriver = \"plain\"", &[]);
+    assert_eq!(kinds(&old, &larger.unwrap()), [named("disk", Restarted)]);
+}

@@ -277,3 +277,89 @@ fn all_wrong_settings_are_told_and_the_good_ones_count() {
     assert_eq!(error.diagnostics().len(), 2);
     assert_eq!(manifest.drivers[0].config["size"].value, "1MiB");
 }
+
+// Binding and policies
+
+#[test]
+fn rules_and_policies_are_read_in_all_their_forms() {
+    use crate::node::Condition;
+    use crate::supervisor::{Backoff, Limit, OnPanic, Restart};
+    let manifest = parse(
+        r#"
+        [drivers.a]
+        bind = { p = ["x", 1, true], q = { not = "y" }, r = { optional = [2, "z"] } }
+        priority = -3
+        restart = "always"
+        backoff = { initial = "250ms", factor = 3, max = "1min" }
+        limit = { count = 7, within = "1h" }
+        on_panic = "abort"
+        rematch = true
+        stop_timeout = "5s"
+
+        [drivers.b]
+        parents.left.bind = { p = "x" }
+        parents.right = { bind = { p = "y" }, optional = true }
+        backoff = { initial = "1h" }
+        "#,
+    )
+    .unwrap();
+    let [a, b] = &manifest.drivers[..] else { panic!("two drivers") };
+    let texts = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect::<Vec<_>>();
+    let conditions: Vec<_> =
+        a.bind.as_ref().unwrap().rule.conditions().map(|(_, condition)| condition.clone()).collect();
+    let one_of = Condition::OneOf(texts(&["x", "1", "true"]));
+    assert_eq!(conditions, [one_of, Condition::NoneOf(texts(&["y"])), Condition::Optional(texts(&["2", "z"]))]);
+    assert_eq!(a.priority, -3);
+    let second = Duration::from_secs(1);
+    let expected = Policy {
+        restart: Restart::Always,
+        on_panic: OnPanic::Abort,
+        backoff: Backoff { initial: second / 4, factor: 3, max: 60 * second },
+        limit: Limit { count: 7, within: 3600 * second },
+        rematch: true,
+        stop_timeout: Some(5 * second),
+    };
+    assert_eq!(a.policy, expected);
+    let parents: Vec<String> = b.parents.iter().map(|(parent, _)| parent.to_string()).collect();
+    assert_eq!(parents, ["left: p = \"x\"", "right: p = \"y\" (optional)"]);
+    assert_eq!(b.policy.backoff.max, 3600 * second, "no shorter than the first wait");
+}
+
+#[test]
+fn mistakes_in_rules_and_policies_are_told_with_their_places() {
+    assert_eq!(
+        mistakes(
+            r#"[drivers.a]
+bind = { p = [], q = { nott = 1 }, r = { not = 1, optional = 2 } }
+parents = { "l/r" = {}, left = { optional = 1 } }
+priority = 1.5
+restart = "sometimes"
+on_panic = "ignore"
+rematch = "no"
+stop_timeout = "0s"
+backoff = { initial = "5s", factor = 0, max = "1s", jitter = 1 }
+limit = { count = 0, within = 60 }
+[drivers.b]
+parents = {}
+"#
+        ),
+        "host.toml:2:14: property `p` must be a string, integer or boolean, an array of them, `{ not = … }` or `{ optional = … }`, and this is an array
+host.toml:2:22: property `q` must be a string, integer or boolean, an array of them, `{ not = … }` or `{ optional = … }`, and this is a table
+host.toml:2:40: property `r` must be a string, integer or boolean, an array of them, `{ not = … }` or `{ optional = … }`, and this is a table
+host.toml:3:1: a driver has either `bind` or `parents`
+host.toml:3:13: `l/r` cannot name a parent: letters, digits, `-` and `_` are allowed
+host.toml:3:25: parent `left` has no `bind`, so no node would ever be it
+host.toml:3:45: `optional` must be `true` or `false`, and this is an integer
+host.toml:4:12: `priority` must be an integer, and this is a float
+host.toml:5:11: unknown restart policy `sometimes`
+host.toml:6:12: unknown panic policy `ignore`
+host.toml:7:11: `rematch` must be `true` or `false`, and this is a string
+host.toml:8:16: `stop_timeout` must be a duration from \"1ms\" to \"24h\", such as \"250ms\" or \"5s\"
+host.toml:9:38: `factor` must lie between 1 and 100
+host.toml:9:47: `max` must not be shorter than `initial`
+host.toml:9:53: unknown key `jitter` in `backoff`
+host.toml:10:19: `count` must lie between 1 and 1000000
+host.toml:10:31: `within` must be a string, and this is an integer
+host.toml:12:1: `parents` names no parent"
+    );
+}
