@@ -52,12 +52,13 @@ fn rows() -> Rows {
     scalars! { rows:
         zx_status_t zx_handle_t fdf_handle_t zx_signals_t zx_rights_t zx_txid_t fdf_txid_t zx_time_t zx_duration_t
         zx_instant_mono_t zx_duration_mono_t zx_instant_boot_t zx_clock_t zx_koid_t zx_vaddr_t zx_gpaddr_t
-        async_ops_version_t
+        async_ops_version_t fdf_arena_tag_t
     }
     values! { rows:
         ZX_HANDLE_INVALID ZX_HANDLE_FIXED_BITS_MASK FDF_HANDLE_INVALID FDF_HANDLE_FIXED_BITS_MASK
         FDF_DISPATCHER_OPTION_SYNCHRONIZED FDF_DISPATCHER_OPTION_UNSYNCHRONIZED FDF_DISPATCHER_OPTION_ALLOW_SYNC_CALLS
         FDF_DISPATCHER_OPTION_NO_THREAD_MIGRATION FDF_DISPATCHER_OPTION_SYNCHRONIZATION_MASK
+        FDF_CHANNEL_WAIT_OPTION_FORCE_ASYNC_CANCEL FDF_CHANNEL_WAIT_OPTION_ALWAYS_ON
         FDF_SCHEDULER_ROLE_OPTION_NO_SYNC_CALLS FDF_ENV_ENFORCE_ALLOWED_SCHEDULER_ROLES FDF_ENV_DYNAMIC_THREAD_SPAWNING
         ASYNC_OPS_V1 ASYNC_OPS_V2 ASYNC_OPS_V3 ASYNC_OPS_V4
         ZX_TIME_INFINITE ZX_TIME_INFINITE_PAST ZX_CLOCK_MONOTONIC ZX_CLOCK_BOOT ZX_MAX_NAME_LEN
@@ -85,6 +86,12 @@ fn rows() -> Rows {
         fdf_env_stall_scanner_t { handler }
         fdf_env_resume_requester_t { handler }
         fdf_env_suspend_completer_t { handler }
+        fdf_channel_read_t { state, handler, channel, options }
+        fdf_channel_call_args_t {
+            wr_arena, wr_data, wr_num_bytes, wr_handles, wr_num_handles, rd_arena, rd_data, rd_num_bytes, rd_handles,
+            rd_num_handles
+        }
+        fdf_token_t { handler }
         DriverRegistration { version, v1, v1.initialize, v1.destroy }
         zx_packet_signal_t { trigger, observed, count, timestamp, reserved1 }
         zx_packet_user_t { u64, u32, u16, c8 }

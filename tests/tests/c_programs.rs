@@ -27,3 +27,8 @@ fn unmanaged_dispatchers_run_when_a_test_runs_them() {
 fn waits_and_interrupts_follow_the_signals_of_objects() {
     check("wait.c");
 }
+
+#[test]
+fn arenas_channels_calls_and_tokens_keep_the_duties_of_fdf() {
+    check("channel.c");
+}

@@ -7,12 +7,15 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::exports::arena::ArenaFunctions;
+use crate::exports::channel::ChannelFunctions;
 use crate::exports::dispatcher::DispatcherFunctions;
 use crate::exports::dispatcher::power::DispatcherPowerFunctions;
 use crate::exports::env::EnvFunctions;
 use crate::exports::env::power::EnvPowerFunctions;
 use crate::exports::env::roles::RoleFunctions;
 use crate::exports::testing::TestingFunctions;
+use crate::exports::token::TokenFunctions;
 use crate::exports::zx::ZxFunctions;
 use crate::status::{ZX_ERR_BAD_STATE, ZX_ERR_INVALID_ARGS, ZX_ERR_NOT_SUPPORTED, ZX_OK};
 use crate::types::zx_status_t;
@@ -43,6 +46,12 @@ pub struct Table {
     pub testing: TestingFunctions,
     /// `zircon/syscalls.h`
     pub zx: ZxFunctions,
+    /// `lib/fdf/arena.h`
+    pub arena: ArenaFunctions,
+    /// `lib/fdf/channel.h`, `handle.h`
+    pub channel: ChannelFunctions,
+    /// `lib/fdf/token.h`
+    pub token: TokenFunctions,
 }
 
 /// The table of this copy of the library.
@@ -56,6 +65,9 @@ pub static OWN: Table = Table {
     dispatcher_power: DispatcherPowerFunctions::OWN,
     testing: TestingFunctions::OWN,
     zx: ZxFunctions::OWN,
+    arena: ArenaFunctions::OWN,
+    channel: ChannelFunctions::OWN,
+    token: TokenFunctions::OWN,
 };
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());

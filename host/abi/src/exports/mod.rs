@@ -12,10 +12,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::types::zx_status_t;
 
+pub mod arena;
 pub mod asynchronous;
+pub mod channel;
 pub mod dispatcher;
 pub mod env;
 pub mod testing;
+pub mod token;
 pub mod zx;
 
 /// What a function returns that panicked.

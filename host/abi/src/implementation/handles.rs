@@ -13,6 +13,7 @@ use std::sync::Arc;
 use fuchsine_dispatcher::{Interest, WakeSource};
 use parking_lot::Mutex;
 
+use super::end::End;
 use super::objects::Object;
 use crate::status::{ZX_ERR_BAD_HANDLE, ZX_ERR_NO_RESOURCES};
 use crate::types::{ZX_HANDLE_FIXED_BITS_MASK, zx_handle_t, zx_signals_t, zx_status_t};
@@ -45,18 +46,36 @@ pub(crate) trait Observable: Send + Sync {
 const MOST: usize = 1 << 16;
 /// The low bits of a handle to an object.
 const OBJECT_BITS: zx_handle_t = 0b11;
+/// The low bits of a handle to an end of an fdf channel.
+const CHANNEL_BITS: zx_handle_t = 0b10;
 /// How many places are left unused before one is used again, if there are as many.
 const RESTING: usize = 64;
+
+/// What a handle leads to.
+#[derive(Clone)]
+pub(crate) enum Entry {
+    Object(Arc<Object>),
+    Channel(Arc<End>),
+}
+
+impl Entry {
+    fn bits(&self) -> zx_handle_t {
+        match self {
+            Entry::Object(_) => OBJECT_BITS,
+            Entry::Channel(_) => CHANNEL_BITS,
+        }
+    }
+}
 
 struct Slot {
     /// How often the place has been used, 1 to 2^14 - 1.
     uses: u16,
-    object: Option<Arc<Object>>,
+    entry: Option<Entry>,
 }
 
 struct Table {
     slots: Vec<Slot>,
-    /// Those that are free, the longest free one first.
+    /// Those that are free, the longest free one first. A place whose entry is out for a while is in neither state.
     free: VecDeque<u16>,
 }
 
@@ -67,28 +86,42 @@ impl Table {
         if self.free.len() > RESTING || self.slots.len() == MOST {
             return self.free.pop_front();
         }
-        self.slots.push(Slot { uses: 0, object: None });
+        self.slots.push(Slot { uses: 0, entry: None });
         u16::try_from(self.slots.len() - 1).ok()
     }
 
     fn slot(&mut self, handle: zx_handle_t) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut((handle >> 2 & 0xffff) as usize)?;
-        let is_it = handle & ZX_HANDLE_FIXED_BITS_MASK == OBJECT_BITS && u32::from(slot.uses) == handle >> 18;
-        (is_it && slot.object.is_some()).then_some(slot)
+        let slot = self.slots.get_mut(place_of(handle))?;
+        let bits = slot.entry.as_ref()?.bits();
+        let is_it = handle & ZX_HANDLE_FIXED_BITS_MASK == bits && u32::from(slot.uses) == handle >> 18;
+        is_it.then_some(slot)
     }
+}
+
+fn place_of(handle: zx_handle_t) -> usize {
+    (handle >> 2 & 0xffff) as usize
 }
 
 /// A handle to an object.
 ///
 /// # Errors
 /// `ZX_ERR_NO_RESOURCES`: there are 65,536 already.
-pub(crate) fn insert(object: Arc<Object>) -> Result<zx_handle_t, zx_status_t> {
+pub(crate) fn insert(entry: Entry) -> Result<zx_handle_t, zx_status_t> {
     let mut table = TABLE.lock();
     let place = table.place().ok_or(ZX_ERR_NO_RESOURCES)?;
     let slot = &mut table.slots[usize::from(place)];
     slot.uses = slot.uses % 0x3fff + 1;
-    slot.object = Some(object);
-    Ok(u32::from(slot.uses) << 18 | u32::from(place) << 2 | OBJECT_BITS)
+    let bits = entry.bits();
+    slot.entry = Some(entry);
+    Ok(u32::from(slot.uses) << 18 | u32::from(place) << 2 | bits)
+}
+
+/// What is behind a handle.
+///
+/// # Errors
+/// `ZX_ERR_BAD_HANDLE`: the value names nothing.
+pub(crate) fn entry(handle: zx_handle_t) -> Result<Entry, zx_status_t> {
+    TABLE.lock().slot(handle).and_then(|slot| slot.entry.clone()).ok_or(ZX_ERR_BAD_HANDLE)
 }
 
 /// The object behind a handle.
@@ -96,18 +129,49 @@ pub(crate) fn insert(object: Arc<Object>) -> Result<zx_handle_t, zx_status_t> {
 /// # Errors
 /// `ZX_ERR_BAD_HANDLE`: the value names no object.
 pub(crate) fn get(handle: zx_handle_t) -> Result<Arc<Object>, zx_status_t> {
-    TABLE.lock().slot(handle).and_then(|slot| slot.object.clone()).ok_or(ZX_ERR_BAD_HANDLE)
+    match entry(handle)? {
+        Entry::Object(object) => Ok(object),
+        Entry::Channel(_) => Err(ZX_ERR_BAD_HANDLE),
+    }
+}
+
+/// The end of an fdf channel behind a handle.
+///
+/// # Errors
+/// `ZX_ERR_BAD_HANDLE`: the value names no such end.
+pub(crate) fn end(handle: zx_handle_t) -> Result<Arc<End>, zx_status_t> {
+    match entry(handle)? {
+        Entry::Channel(end) => Ok(end),
+        Entry::Object(_) => Err(ZX_ERR_BAD_HANDLE),
+    }
+}
+
+/// Takes out what is behind a handle; the place is kept until it is put back or given up.
+///
+/// # Errors
+/// `ZX_ERR_BAD_HANDLE`: the value names nothing.
+pub(crate) fn take(handle: zx_handle_t) -> Result<Entry, zx_status_t> {
+    TABLE.lock().slot(handle).and_then(|slot| slot.entry.take()).ok_or(ZX_ERR_BAD_HANDLE)
+}
+
+/// Puts back what was taken out.
+pub(crate) fn put_back(handle: zx_handle_t, entry: Entry) {
+    TABLE.lock().slots[place_of(handle)].entry = Some(entry);
+}
+
+/// Ends a handle that was taken out.
+pub(crate) fn give_up(handle: zx_handle_t) {
+    TABLE.lock().free.push_back(place_of(handle) as u16);
 }
 
 /// Ends a handle, and returns what was behind it.
 ///
 /// # Errors
-/// `ZX_ERR_BAD_HANDLE`: the value names no object.
-pub(crate) fn remove(handle: zx_handle_t) -> Result<Arc<Object>, zx_status_t> {
-    let mut table = TABLE.lock();
-    let object = table.slot(handle).and_then(|slot| slot.object.take()).ok_or(ZX_ERR_BAD_HANDLE)?;
-    table.free.push_back((handle >> 2 & 0xffff) as u16);
-    Ok(object)
+/// `ZX_ERR_BAD_HANDLE`: the value names nothing.
+pub(crate) fn remove(handle: zx_handle_t) -> Result<Entry, zx_status_t> {
+    let entry = take(handle)?;
+    give_up(handle);
+    Ok(entry)
 }
 
 /// The object behind a handle, to be waited for.
@@ -124,12 +188,12 @@ mod tests {
 
     #[test]
     fn a_closed_handle_names_nothing_for_a_long_time() {
-        let first = insert(Object::event()).expect("there is room");
+        let first = insert(Entry::Object(Object::event())).expect("there is room");
         assert_eq!(first & ZX_HANDLE_FIXED_BITS_MASK, OBJECT_BITS);
         assert!(get(first).is_ok() && remove(first).is_ok());
         assert_eq!((get(first).err(), remove(first).err()), (Some(ZX_ERR_BAD_HANDLE), Some(ZX_ERR_BAD_HANDLE)));
         for _ in 0..2_000 {
-            let later = insert(Object::event()).expect("there is room");
+            let later = insert(Entry::Object(Object::event())).expect("there is room");
             assert_ne!(later, first);
             assert!(remove(later).is_ok());
         }

@@ -3,6 +3,7 @@
 //! - `env`, `drivers`, `roles`, `power`: `lib/fdf/env.h`; the one environment of the process, and which drivers C knows by
 //!   which pointer;
 //! - `dispatcher`, `faces`: `lib/fdf/dispatcher.h`; what a `fdf_dispatcher_t` and an `async_dispatcher_t` are;
+//! - `arena`, `channel` (with `end`), `token`: the headers of these names;
 //! - `ops`, `task`, `wait`, `irq`, `receiver`, `sequence`: what a dispatcher does for `lib/async/*.h`;
 //! - `testing`: `lib/fdf/testing.h`, over a foreground runtime;
 //! - `keys`: what stands in an `async_state_t`;
@@ -14,8 +15,11 @@
 //! - A handler of C is called with no lock of this package held, and after the last access to the structure that it came
 //!   with: it may free it, or hand it in again.
 
+pub(crate) mod arena;
+pub(crate) mod channel;
 pub(crate) mod dispatcher;
 pub(crate) mod drivers;
+mod end;
 pub(crate) mod env;
 pub(crate) mod faces;
 #[cfg(test)]
@@ -36,6 +40,7 @@ pub(crate) mod testing;
 #[path = "testing_off.rs"]
 pub(crate) mod testing;
 pub(crate) mod text;
+pub(crate) mod token;
 mod wait;
 pub(crate) mod zx;
 

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use fuchsine_dispatcher::{Interest, WakeSource};
+use fuchsine_dispatcher::{Interest, Token, WakeSource};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -86,7 +86,12 @@ enum Kind {
     Descriptor {
         fd: Arc<OwnedFd>,
         source: WakeSource,
-        is_packets: bool,
+    },
+    /// An end of a channel, which can be used as a token instead: by it two drivers are given an fdf channel.
+    Packets {
+        fd: Arc<OwnedFd>,
+        source: WakeSource,
+        token: Mutex<Option<Token>>,
     },
 }
 
@@ -115,38 +120,48 @@ impl Object {
     }
 
     pub(crate) fn descriptor(fd: OwnedFd) -> Arc<Object> {
-        Object::over(fd, false)
+        let (fd, source) = Object::over(fd);
+        Object::new(Kind::Descriptor { fd, source })
     }
 
     /// An end of a channel: packets, each with a byte in front, so that an empty one is not the end.
-    pub(crate) fn packets(fd: OwnedFd) -> Arc<Object> {
-        Object::over(fd, true)
+    pub(crate) fn packets(fd: OwnedFd, token: Token) -> Arc<Object> {
+        let (fd, source) = Object::over(fd);
+        Object::new(Kind::Packets { fd, source, token: Mutex::new(Some(token)) })
     }
 
-    fn over(fd: OwnedFd, is_packets: bool) -> Arc<Object> {
+    fn over(fd: OwnedFd) -> (Arc<OwnedFd>, WakeSource) {
         let fd = Arc::new(fd);
         let source = WakeSource::over(Arc::clone(&fd));
-        Object::new(Kind::Descriptor { fd, source, is_packets })
+        (fd, source)
+    }
+
+    /// The token that it is, once.
+    pub(crate) fn take_token(&self) -> Option<Token> {
+        match &self.kind {
+            Kind::Packets { token, .. } => token.lock().take(),
+            Kind::Event | Kind::EventPair(_) | Kind::Descriptor { .. } => None,
+        }
     }
 
     /// The descriptor, if it is one.
     pub(crate) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
-            Kind::Descriptor { fd, .. } => Some(fd.as_fd()),
+            Kind::Descriptor { fd, .. } | Kind::Packets { fd, .. } => Some(fd.as_fd()),
             Kind::Event | Kind::EventPair(_) => None,
         }
     }
 
     /// Whether it is an end of a channel.
     pub(crate) fn is_packets(&self) -> bool {
-        matches!(self.kind, Kind::Descriptor { is_packets: true, .. })
+        matches!(self.kind, Kind::Packets { .. })
     }
 
     /// Sets and clears signals by hand; `false` for those that the object has of itself.
     pub(crate) fn signal(&self, clear: zx_signals_t, set: zx_signals_t) -> bool {
         let own = match self.kind {
             Kind::Event | Kind::EventPair(_) => ZX_OBJECT_SIGNALED,
-            Kind::Descriptor { .. } => 0,
+            Kind::Descriptor { .. } | Kind::Packets { .. } => 0,
         };
         if (clear | set) & !(ZX_USER_SIGNAL_ALL | own) != 0 {
             return false;
@@ -164,14 +179,14 @@ impl Object {
             | match self.kind {
                 Kind::Event => ZX_OBJECT_SIGNALED,
                 Kind::EventPair(_) => ZX_OBJECT_SIGNALED | ZX_OBJECT_PEER_CLOSED,
-                Kind::Descriptor { .. } => 0,
+                Kind::Descriptor { .. } | Kind::Packets { .. } => 0,
             };
         let mut watched = Vec::new();
         let mut word = self.word.lock();
         for signal in (0..32).map(|bit| 1 << bit).filter(|signal| wanted & by_hand & signal != 0) {
             watched.push(word.bell(signal)?);
         }
-        if let Kind::Descriptor { fd, source, .. } = &self.kind {
+        if let Kind::Descriptor { fd, source } | Kind::Packets { fd, source, .. } = &self.kind {
             const READING: zx_signals_t =
                 ZX_OBJECT_READABLE | ZX_OBJECT_SIGNALED | ZX_OBJECT_PEER_CLOSED | ZX_OBJECT_SIGNAL_4;
             let interest = match (wanted & READING != 0, wanted & ZX_OBJECT_WRITABLE != 0) {
@@ -218,7 +233,7 @@ impl Observable for Object {
     fn signals(&self) -> zx_signals_t {
         let by_hand = self.word.lock().set;
         match &self.kind {
-            Kind::Descriptor { fd, .. } => by_hand | Object::of_descriptor(fd),
+            Kind::Descriptor { fd, .. } | Kind::Packets { fd, .. } => by_hand | Object::of_descriptor(fd),
             Kind::Event | Kind::EventPair(_) => by_hand,
         }
     }
@@ -228,7 +243,7 @@ impl Observable for Object {
     }
 
     fn is_interrupt(&self) -> bool {
-        matches!(self.kind, Kind::Event | Kind::Descriptor { is_packets: false, .. })
+        matches!(self.kind, Kind::Event | Kind::Descriptor { .. })
     }
 
     fn take_interrupts(&self) -> u64 {
@@ -239,7 +254,7 @@ impl Observable for Object {
                 word.change(ZX_OBJECT_SIGNALED, 0);
                 u64::from(was_set)
             }
-            Kind::EventPair(_) => 0,
+            Kind::EventPair(_) | Kind::Packets { .. } => 0,
             Kind::Descriptor { fd, .. } => count_of(fd).unwrap_or(0),
         }
     }

@@ -5,10 +5,11 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fuchsine_dispatcher::Token;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
-use super::handles::{self, Observable};
+use super::handles::{self, Entry, Observable};
 use super::objects::{Object, Watched};
 use super::wait::boot_time;
 use crate::status::{
@@ -30,7 +31,7 @@ const SAME_RIGHTS: zx_rights_t = 1 << 31;
 unsafe fn give<const N: usize>(objects: [Arc<Object>; N], places: [*mut zx_handle_t; N]) -> zx_status_t {
     let mut made = Vec::new();
     for object in objects {
-        match handles::insert(object) {
+        match handles::insert(Entry::Object(object)) {
             Ok(handle) => made.push(handle),
             Err(status) => {
                 for handle in made {
@@ -53,7 +54,7 @@ pub(crate) unsafe fn zx_handle_close(handle: zx_handle_t) -> zx_status_t {
     if handle == ZX_HANDLE_INVALID {
         return ZX_OK;
     }
-    match handles::remove(handle) {
+    match handles::get(handle).and_then(|_| handles::remove(handle)) {
         Ok(_object) => ZX_OK,
         Err(status) => status,
     }
@@ -205,7 +206,10 @@ pub(crate) unsafe fn zx_channel_create(options: u32, out0: *mut zx_handle_t, out
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     match socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None) {
         // SAFETY: not null.
-        Ok((one, other)) => unsafe { give([Object::packets(one), Object::packets(other)], [out0, out1]) },
+        Ok((one, other)) => unsafe {
+            let (near, far) = Token::pair();
+            give([Object::packets(one, near), Object::packets(other, far)], [out0, out1])
+        },
         Err(_) => ZX_ERR_NO_RESOURCES,
     }
 }
