@@ -52,5 +52,7 @@ pub use runtime::{
 pub use runtime::{Irq, IrqTrigger, WaitHandle, WakeSource, WakeVector, WakeVectorError};
 pub use site::{CallSite, Site};
 pub use status::{Canceled, Status};
+#[cfg(not(any(loom, shuttle)))]
+pub use sync::own_threads;
 pub use sys::{Interest, Readiness, Scheduling};
 pub use time::Instant;

@@ -22,6 +22,8 @@ mod inbox;
 #[allow(dead_code, reason = "the call stacks of dispatchers; a build of the loops alone has none")]
 mod lent_stack;
 mod node;
+#[cfg(not(any(loom, shuttle)))]
+mod own_threads;
 mod payload;
 #[allow(dead_code, unused_imports, reason = "asked from the layers above, with the testing kit or without")]
 pub(crate) mod probe;
@@ -50,6 +52,8 @@ pub(crate) use completion::Completion;
 pub(crate) use inbox::{Chain, Inbox, Pushed};
 #[allow(unused_imports, reason = "the call stacks of dispatchers; a build of the loops alone has none")]
 pub(crate) use lent_stack::LentStack;
+#[cfg(not(any(loom, shuttle)))]
+pub use own_threads::own_threads;
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
 pub(crate) use payload::{FirstPanic, guard_waker, message_of};
 pub(crate) use small_fn::SmallFn;

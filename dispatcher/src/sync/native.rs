@@ -151,6 +151,11 @@ pub(crate) mod thread {
         crate::sync::refused_threads::admit()?;
         // The kernel's names end at a zero byte, and the library panics at one.
         let name = name.replace('\0', "\u{fffd}");
-        std::thread::Builder::new().name(name).spawn(body).map(JoinHandle)
+        let starting = crate::sync::own_threads::Starting::new();
+        let listed = move || {
+            let _runs = starting.runs();
+            body()
+        };
+        std::thread::Builder::new().name(name).spawn(listed).map(JoinHandle)
     }
 }

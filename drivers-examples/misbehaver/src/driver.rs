@@ -31,9 +31,13 @@ impl Driver for Misbehaver {
                 let listener = Listener::bind(address)?;
                 let (cx, config) = (cx.clone(), config.clone());
                 drop(spawn(async move {
-                    if listener.accept().await.is_ok() && begin(&cx, &config).is_err() {
-                        cx.fail(Status::Io, "it could not do what it was told to");
+                    if listener.accept().await.is_err() {
+                        return;
                     }
+                    if let Err(error) = begin(&cx, &config) {
+                        return cx.fail(error.status(), error);
+                    }
+                    tracing::info!("is triggered");
                 })?);
             }
         }

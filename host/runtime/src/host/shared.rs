@@ -21,6 +21,7 @@ use super::summary::{DriverSummary, StopError, Summary, Waiting};
 use super::timers::Timers;
 use super::{HostState, LogObserver, NotStarted, Observer};
 use crate::life_cycle::{InstanceId, Phase, Refused};
+use crate::load;
 use crate::manifest::{Plan, PlannedDriver};
 use crate::node::{AddError, NodeId, Properties, RuleId};
 use crate::supervisor::{Action, Failure, Supervisor};
@@ -334,6 +335,8 @@ impl Shared {
         // The threads of a driver that was given up may never come back, and have been told of.
         let left = if given_up > 0 { LAST_GRACE } else { left };
         let shut_down = if owns_runtime { self.runtime.shutdown(left) } else { Ok(()) };
+        // What modules have said while the threads ended.
+        load::flush(LAST_GRACE);
         match shut_down {
             Err(ShutdownError::TimedOut(_)) if given_up > 0 => Ok(self.summary()),
             Err(ShutdownError::TimedOut(dump)) => Err(StopError::new(self.summary(), Vec::new(), *dump)),

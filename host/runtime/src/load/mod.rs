@@ -41,7 +41,7 @@ use fuchsine_driver::abi::{OK, Panic, RawDispatcher};
 pub(crate) use fuchsine_driver::abi::host::HookFailure;
 pub(crate) use hooks::{Value, destroy, prepare_stop, start, stop};
 pub use module::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
-pub(crate) use module::{Missed, ran_as, runs_as};
+pub(crate) use module::{Missed, flush, ran_as, runs_as};
 pub(crate) use nodes::Acceptor;
 use site::site;
 

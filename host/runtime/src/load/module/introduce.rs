@@ -15,6 +15,8 @@ use parking_lot::RwLock;
 
 use super::super::context;
 use super::Module;
+use super::scribe::{self, Speaks};
+use super::threads::{Census, Stray};
 use crate::host::Instance;
 use crate::log::{self, Origin};
 
@@ -34,10 +36,18 @@ pub(super) fn host_for(drivers: Vec<String>) -> &'static ModuleHost {
     Box::leak(Box::new(ModuleHost { header: Header::of::<ModuleHost>(), data, log, log_enabled }))
 }
 
-type Instances = RwLock<HashMap<DriverId, Weak<Instance>>>;
+type Instances = RwLock<HashMap<DriverId, Running>>;
 
 /// Whether somebody sees every line of one of them, whatever the level of the log.
 static OBSERVED: AtomicBool = AtomicBool::new(false);
+
+/// An instance of a module.
+#[derive(Debug)]
+struct Running {
+    instance: Weak<Instance>,
+    /// The threads that there were before it did anything.
+    before: Census,
+}
 
 /// The running instances of modules, by the drivers of the runtime that they are.
 fn instances() -> &'static Instances {
@@ -49,37 +59,58 @@ fn instances() -> &'static Instances {
 pub(crate) fn runs_as(driver: DriverId, instance: &Arc<Instance>) {
     if let Some(module) = Module::of(instance.entry) {
         tracing::debug!(driver = instance.name, module = %module.path().display(), "runs code of a module");
+        let running = Running { instance: Arc::downgrade(instance), before: Census::take() };
         let mut instances = instances().write();
-        instances.insert(driver, Arc::downgrade(instance));
+        instances.insert(driver, running);
         note_observers(&instances);
     }
 }
 
-/// The instance is gone, and with it the driver that it ended as.
+/// The instance is gone, and with it the driver that it ended as. Tells which threads it has left behind.
 pub(crate) fn ran_as(instance: &Instance, last: Option<DriverId>) {
-    if Module::of(instance.entry).is_some() {
-        let mut instances = instances().write();
-        instances.remove(&instance.driver.id());
-        last.map(|last| instances.remove(&last));
-        note_observers(&instances);
+    if Module::of(instance.entry).is_none() {
+        return;
+    }
+    let mut instances = instances().write();
+    let ran = instances.remove(&instance.driver.id());
+    last.map(|last| instances.remove(&last));
+    note_observers(&instances);
+    let is_alone = instances.is_empty();
+    drop(instances);
+    let strays = ran.map(|ran| ran.before.strays()).unwrap_or_default();
+    for Stray { id, name } in strays {
+        let (driver, tid) = (&instance.name, id);
+        match is_alone {
+            true => tracing::warn!(driver, thread = name, tid, "left a thread behind, which goes on running"),
+            // Who started it, nobody can tell.
+            false => tracing::warn!(
+                driver,
+                thread = name,
+                tid,
+                "while it ran, it or another module has started a thread, which goes on running"
+            ),
+        }
     }
 }
 
-fn note_observers(instances: &HashMap<DriverId, Weak<Instance>>) {
-    let observed = |instance: Arc<Instance>| instance.host.upgrade().is_some_and(|host| host.log_observer().is_some());
+fn note_observers(instances: &HashMap<DriverId, Running>) {
+    let observed = |running: &Running| {
+        let host = running.instance.upgrade().and_then(|instance| instance.host.upgrade());
+        host.is_some_and(|host| host.log_observer().is_some())
+    };
     // ORDERING: Relaxed; a line that is asked about at the same moment may be told or not.
-    OBSERVED.store(instances.values().filter_map(Weak::upgrade).any(observed), Ordering::Relaxed);
+    OBSERVED.store(instances.values().any(observed), Ordering::Relaxed);
 }
 
 impl Speaker {
     /// The instance whose code runs on this thread, or, on a thread that is nobody's, the only one there is.
-    fn instance(&self) -> Option<Arc<Instance>> {
+    fn running(&self) -> Option<Arc<Instance>> {
         if let Some(current) = fuchsine_dispatcher::current_driver() {
-            return instances().read().get(&current.id())?.upgrade();
+            return instances().read().get(&current.id())?.instance.upgrade();
         }
         let instances = instances().read();
         let mut found: Option<Arc<Instance>> = None;
-        for instance in instances.values().filter_map(Weak::upgrade) {
+        for instance in instances.values().filter_map(|running| running.instance.upgrade()) {
             let is_ours = self.drivers.iter().any(|name| name == instance.entry.name());
             match &found {
                 _ if !is_ours => {}
@@ -108,9 +139,12 @@ unsafe extern "C" fn log(
     };
     // SAFETY: the caller lends the strings for the call.
     let line = unsafe { context::Line::read(level, target, message, fields) };
-    match speaker.instance() {
-        Some(instance) => line.write(&instance),
-        None => line.write_as(&speaker.driver),
+    match (speaker.running(), fuchsine_dispatcher::current_driver()) {
+        (Some(instance), Some(_)) => line.write(&instance),
+        (None, Some(_)) => line.write_as(&speaker.driver),
+        // Nobody's thread, or one that ends.
+        (Some(instance), None) => scribe::write(Speaks::Instance(instance), line),
+        (None, None) => scribe::write(Speaks::Driver(speaker.driver.clone()), line),
     }
 }
 
@@ -125,6 +159,10 @@ unsafe extern "C" fn log_enabled(data: *const c_void, level: u32, target: Str) -
     // Most of what is asked is answered here.
     if level > tracing::level_filters::LevelFilter::current() {
         return 0;
+    }
+    // A thread that ends can ask no filter (see `scribe`), which is asked again when the line is written.
+    if fuchsine_dispatcher::current_driver().is_none() {
+        return 1;
     }
     // SAFETY: the caller lends the target for the call.
     let target = unsafe { target.to_text() };

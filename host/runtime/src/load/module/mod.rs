@@ -5,9 +5,9 @@
 //! 2. `copy`: copy it into a sealed memory file, which is what everything below is about.
 //! 3. `image`: read its head and its note, with nothing mapped: the right machine, the right version of the interface.
 //! 4. `link`: load that very copy, for ever, and find the module's entry.
-//! 5. `introduce`: give it the host's log for its events and its panics.
+//! 5. `introduce`: give it the host's log for its events and its panics; `scribe` writes those of threads that cannot.
 //!
-//! `search` finds a module by the name of a driver.
+//! `search` finds a module by the name of a driver, `threads` finds which threads one has left behind.
 //!
 //! # Invariants
 //! - Nothing of a module is unmapped, ever: destructors of thread-locals and threads that it left behind run its code at
@@ -19,7 +19,9 @@ mod introduce;
 mod link;
 mod place;
 mod problem;
+mod scribe;
 mod search;
+mod threads;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +31,7 @@ use parking_lot::Mutex;
 
 pub(crate) use introduce::{ran_as, runs_as};
 pub use problem::{ModuleError, ModuleProblem, Writers};
+pub(crate) use scribe::flush;
 pub(crate) use search::Missed;
 pub use search::{FoundModule, ModulePath};
 
