@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use async_task::Runnable;
+use pin_project_lite::pin_project;
 
 use super::join::{JoinError, JoinHandle, Joined};
 use crate::runtime::DispatcherHandle;
@@ -84,25 +85,34 @@ fn admit<F>(handle: &DispatcherHandle, location: Site) -> Option<FutureId> {
     Some(id)
 }
 
-/// A user's future with its panics caught and its end counted.
-struct Tracked<F: Future> {
-    /// Boxed, so that it can be dropped before `ending` is.
-    future: Option<Pin<Box<F>>>,
-    ending: Ending,
+pin_project! {
+    /// A user's future with its panics caught and its end counted.
+    struct Tracked<F: Future> {
+        // An option, so that it can be dropped before `ending` is.
+        #[pin]
+        future: Option<F>,
+        ending: Ending,
+    }
+
+    impl<F: Future> PinnedDrop for Tracked<F> {
+        fn drop(this: Pin<&mut Self>) {
+            this.drop_future();
+        }
+    }
 }
 
 impl<F: Future> Future for Tracked<F> {
     type Output = Joined<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let Some(future) = this.future.as_mut() else {
+        let this = self.as_mut().project();
+        let Some(future) = this.future.as_pin_mut() else {
             panic!("a future is not polled again after it has finished");
         };
         probe::point(Point::Await);
         let polled = catch_unwind(AssertUnwindSafe(|| {
             probe::point(Point::Begin);
-            future.as_mut().poll(cx)
+            future.poll(cx)
         }));
         probe::point(Point::Await);
         let result = match polled {
@@ -115,30 +125,26 @@ impl<F: Future> Future for Tracked<F> {
             }
         };
         this.ending.finished = true;
-        this.drop_future();
-        Poll::Ready(Joined::new(result, &this.ending.dispatcher))
+        self.as_mut().drop_future();
+        Poll::Ready(Joined::new(result, &self.ending.dispatcher))
     }
 }
 
 impl<F: Future> Tracked<F> {
     fn new(dispatcher: &Arc<DispatcherInner>, id: FutureId, future: F) -> Self {
         let ending = Ending { dispatcher: Arc::clone(dispatcher), id, finished: false };
-        Tracked { future: Some(Box::pin(future)), ending }
+        Tracked { future: Some(future), ending }
     }
 
-    fn drop_future(&mut self) {
-        let future = self.future.take();
-        if future.is_some() {
-            probe::note(|| Note::FutureDropped { ticket: self.ending.id.ticket(self.ending.dispatcher.id()) });
+    /// Drops the future where it lies. One whose drop panics counts as dropped.
+    fn drop_future(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        if this.future.is_none() {
+            return;
         }
-        let dispatcher = Arc::clone(&self.ending.dispatcher);
-        dispatcher.guard_panic(|| drop(future));
-    }
-}
-
-impl<F: Future> Drop for Tracked<F> {
-    fn drop(&mut self) {
-        self.drop_future();
+        let ending = &*this.ending;
+        probe::note(|| Note::FutureDropped { ticket: ending.id.ticket(ending.dispatcher.id()) });
+        ending.dispatcher.guard_panic(|| this.future.set(None));
     }
 }
 
