@@ -5,6 +5,7 @@
 //! much is allowed where dispatchers make turns. Plain posts are looked at in `conformance_queue.rs`.
 
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -75,6 +76,39 @@ fn round_trips(rounds: u64) -> u64 {
     counted
 }
 
+/// The same between two standing reads, in the memory of the first message.
+fn standing_reads(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    let (near, far) = (Arc::new(near), Arc::new(far));
+    let end = Arc::clone(&far);
+    far.begin_standing_read(&server, move |_| {
+        while let Ok(request) = end.try_read() {
+            // A client that has gone needs no answer.
+            let _ = end.write(request.recycle(LEN));
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    let (end, mut left) = (Arc::clone(&near), rounds);
+    near.begin_standing_read(&client, move |outcome| {
+        outcome.expect("the server is there");
+        let reply = end.try_read().expect("a reply").recycle(LEN);
+        left -= 1;
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        end.write(reply).expect("the server is there");
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    client.post_task(move |_| near.write(Message::with_len(LEN)).expect("the server is there")).expect("accepted");
+    let counted = allocations(&runtime);
+    assert!(server.dump().inlined >= rounds);
+    counted
+}
+
 fn call(end: Arc<Channel>, home: DispatcherHandle, left: u64, request: Message) {
     let (again, handle) = (Arc::clone(&end), home.clone());
     let call = end.begin_call(&handle, request, Instant::INFINITE, move |reply| {
@@ -137,6 +171,12 @@ fn wakes(rounds: u64) -> u64 {
 #[test]
 fn round_trips_between_handlers_allocate_nothing() {
     assert_steady(round_trips);
+}
+
+/// Shows D5.
+#[test]
+fn round_trips_between_standing_reads_allocate_nothing() {
+    assert_steady(standing_reads);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! | `arena` | memory for messages |
 //! | `message`, `value` | what travels, and the handles that travel with it; any value as one of them |
 //! | `pair`, `slot`, `calls`, `wait_op` | the state machine of the two ends; what an end waits for; its calls; what a registration is to them |
-//! | `channel`, `registration`, `channel_read`, `writable` | an end; what is registered on it: reads, waits for room |
+//! | `channel`, `registration`, `channel_read`, `standing_read`, `writable` | an end; what is registered on it: reads, waits for room |
 //! | `call`, `txid` | requests and their replies; what ties one to the other |
 //! | `typed` | clients and servers that exchange Rust values |
 //! | `token` | the rendezvous of two drivers |
@@ -54,8 +54,12 @@ mod shuttle_channel;
 #[cfg(all(test, shuttle))]
 mod shuttle_room;
 #[cfg(all(test, shuttle))]
+mod shuttle_standing;
+#[cfg(all(test, shuttle))]
 mod shuttle_token;
 mod slot;
+#[cfg(not(loom))]
+mod standing_read;
 #[cfg(not(loom))]
 mod teardown;
 #[cfg(not(loom))]

@@ -264,6 +264,17 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     /// number; `None` when the dispatcher refuses.
     #[inline]
     pub(crate) fn register(&self, side: Side, accept: impl FnOnce(bool, u64) -> Option<R>) -> Result<(), Status> {
+        self.register_as(side, false, accept)
+    }
+
+    /// Like [`register`](Pair::register); one that `stays` keeps its place while its handler runs.
+    #[inline]
+    pub(crate) fn register_as(
+        &self,
+        side: Side,
+        stays: bool,
+        accept: impl FnOnce(bool, u64) -> Option<R>,
+    ) -> Result<(), Status> {
         let mut state = self.state.lock();
         let peer_is_open = state.ends[side.other() as usize].is_open;
         let end = &mut state.ends[side as usize];
@@ -271,7 +282,33 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         if !peer_is_open && !is_ready {
             return Err(Status::PeerClosed);
         }
-        end.reading.register(is_ready, accept)
+        end.reading.register(is_ready, stays, accept)
+    }
+
+    /// The handler of a wait for messages that stays has returned, and it waits for the next. `accept` has it accepted as
+    /// in [`register`](Pair::register), with what there is to be told already.
+    #[inline]
+    pub(crate) fn register_again(
+        &self,
+        side: Side,
+        generation: u64,
+        accept: impl FnOnce(Option<Completion>, u64) -> Option<R>,
+    ) {
+        let mut state = self.state.lock();
+        let peer_is_open = state.ends[side.other() as usize].is_open;
+        let end = &mut state.ends[side as usize];
+        let there = match (end.is_open, end.queue.is_empty(), peer_is_open) {
+            (false, ..) => Some(Completion::Canceled),
+            (true, false, _) => Some(Completion::Ready),
+            (true, true, false) => Some(Completion::PeerClosed),
+            (true, true, true) => None,
+        };
+        end.reading.register_again(generation, there.is_some(), |generation| accept(there, generation));
+    }
+
+    /// The handler of a wait for messages that stayed has returned for the last time.
+    pub(crate) fn end_reading(&self, side: Side, generation: u64) {
+        self.state.lock().ends[side as usize].reading.end(generation);
     }
 
     /// Registers a wait for room for a message of `bytes`, like [`register`](Pair::register).
@@ -288,7 +325,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
             Some(status) => return Err(status),
         };
         let end = &mut state.ends[side as usize];
-        end.writing.register(is_ready, accept)?;
+        end.writing.register(is_ready, false, accept)?;
         end.wanted_bytes = bytes;
         Ok(())
     }
@@ -299,7 +336,8 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         let mut state = self.state.lock();
         let end = &mut state.ends[side as usize];
         end.begun = end.begun.wrapping_add(1);
-        end.slot(wanted).handler_begins(generation)
+        let is_open = end.is_open;
+        end.slot(wanted).handler_begins(generation, is_open)
     }
 
     /// The handler has returned.
@@ -312,7 +350,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     /// free afterwards.
     pub(crate) fn cancel(&self, side: Side, wanted: Wanted) -> Option<R::Handler> {
         let mut state = self.state.lock();
-        let op = state.ends[side as usize].slot(wanted).unregister()?;
+        let op = state.ends[side as usize].slot(wanted).cancel()?;
         // Under the lock, so that a handler that has begun finds the end as it left it.
         let handler = op.take_back();
         drop(state);

@@ -27,9 +27,9 @@ pub(crate) struct Registered {
 }
 
 /// What is told to a handler of which the pair knows already that it has begun.
-const HAS_BEGUN: Outcome = Outcome::Done(1);
+pub(super) const HAS_BEGUN: Outcome = Outcome::Done(1);
 /// What is told to one that begins later.
-const IS_READY: Outcome = Outcome::Done(0);
+pub(super) const IS_READY: Outcome = Outcome::Done(0);
 
 /// While this thread unwinds, nobody else's code is run on it.
 fn origin() -> Origin {
@@ -87,33 +87,33 @@ struct WaitFn<F> {
 /// The end, what it waits for, and the number of the registration in one word, which leaves the handler more room in its
 /// callback.
 #[derive(Debug, Clone, Copy)]
-struct Place(u64);
+pub(super) struct Place(u64);
 
 impl Place {
-    fn new(side: Side, wanted: Wanted, generation: u64) -> Self {
+    pub(super) fn new(side: Side, wanted: Wanted, generation: u64) -> Self {
         Place(generation << 2 | u64::from(wanted == Wanted::Room) << 1 | u64::from(side == Side::B))
     }
 
-    fn side(self) -> Side {
+    pub(super) fn side(self) -> Side {
         if self.0 & 1 == 0 { Side::A } else { Side::B }
     }
 
-    fn wanted(self) -> Wanted {
+    pub(super) fn wanted(self) -> Wanted {
         if self.0 & 2 == 0 { Wanted::Message } else { Wanted::Room }
     }
 
-    fn generation(self) -> u64 {
+    pub(super) fn generation(self) -> u64 {
         self.0 >> 2
     }
 }
 
 /// Notes the end of a handler, also of one that panics.
-struct Running {
-    pair: Arc<ChannelPair>,
-    side: Side,
+pub(super) struct Running<'a> {
+    pub(super) pair: &'a ChannelPair,
+    pub(super) side: Side,
 }
 
-impl Drop for Running {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.pair.handler_ends(self.side);
     }
@@ -125,7 +125,7 @@ impl<F: FnOnce(Result<(), Status>) + Send + 'static> Invoke for WaitFn<F> {
         if outcome != HAS_BEGUN {
             drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
         }
-        let _running = Running { pair, side: place.side() };
+        let _running = Running { pair: &pair, side: place.side() };
         probe::point(Point::Begin);
         handler(outcome.into_result().map(drop));
     }
@@ -144,6 +144,21 @@ impl Channel {
     where
         F: FnOnce(Result<(), Status>) + Send + 'static,
     {
+        let make = |pair, place, handler| Callback::new(WaitFn { pair, place, handler });
+        self.begin_wait_as(wanted, dispatcher, location, handler, make, register)
+    }
+
+    /// Like [`begin_wait`](Channel::begin_wait), with what makes a callback of the handler.
+    #[inline(always)]
+    pub(super) fn begin_wait_as<F>(
+        &self,
+        wanted: Wanted,
+        dispatcher: &DispatcherHandle,
+        location: Site,
+        handler: F,
+        callback: impl Fn(Arc<ChannelPair>, Place, F) -> Callback,
+        register: impl FnOnce(&ChannelPair, &mut dyn FnMut(bool, u64) -> Option<Registered>) -> Result<(), Status>,
+    ) -> Result<(), (Status, F)> {
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let kind = match wanted {
             Wanted::Message => Kind::Read,
@@ -154,7 +169,7 @@ impl Channel {
             let make = || {
                 let handler = handler.take().expect("an accepted handler is made once");
                 let place = Place::new(self.side, wanted, generation);
-                Callback::new(WaitFn { pair: Arc::clone(&self.pair), place, handler })
+                callback(Arc::clone(&self.pair), place, handler)
             };
             let accepted = if is_ready {
                 inner.accept_ready(kind, flavour, location, make)

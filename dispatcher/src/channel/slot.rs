@@ -11,6 +11,9 @@
 //!
 //!   Idle ──a future waits──▶ Awaited ──it comes about, the future is dropped──▶ Idle
 //! ```
+//! One that *stays* leaves the slot `Inside` instead of `Idle` when its handler begins. From there it is registered anew
+//! when the handler has returned, unless it was told to end or canceled meanwhile, which leads to `Idle`.
+//!
 //! A handler that begins on the thread that brought what it waits for leaves `Notified` out. A registration carries its
 //! number, its *generation*. A handler that begins later clears the registration of its own number only. An end has two slots: one for the next message, one for room in the queue that it writes to.
 
@@ -25,6 +28,8 @@ enum Waiting<R> {
     Armed(R),
     Notified(R),
     Awaited(Waker),
+    /// The handler of a registration that stays is running.
+    Inside,
 }
 
 /// One thing that an end can wait for.
@@ -33,6 +38,8 @@ pub(super) struct Slot<R> {
     waiting: Waiting<R>,
     /// The number of the newest registration or awaiting future.
     generation: u64,
+    /// Whether that registration stays.
+    stays: bool,
 }
 
 /// What a future that polls finds.
@@ -48,7 +55,7 @@ pub(super) enum Seat {
 
 impl<R> Slot<R> {
     pub(super) const fn new() -> Self {
-        Slot { waiting: Waiting::Idle, generation: 0 }
+        Slot { waiting: Waiting::Idle, generation: 0, stays: false }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -63,6 +70,7 @@ impl<R> Slot<R> {
     pub(super) fn register(
         &mut self,
         is_there: bool,
+        stays: bool,
         accept: impl FnOnce(bool, u64) -> Option<R>,
     ) -> Result<(), Status> {
         if !self.is_idle() {
@@ -71,23 +79,68 @@ impl<R> Slot<R> {
         self.generation += 1;
         let op = accept(is_there, self.generation).ok_or(Status::Unavailable)?;
         self.waiting = if is_there { Waiting::Notified(op) } else { Waiting::Armed(op) };
+        self.stays = stays;
         Ok(())
     }
 
-    /// Ends the registration, if there is one.
+    /// The handler of this registration, which stays, has returned: it is registered anew with what `accept` has
+    /// accepted under the next number. Nothing happens if it has ended meanwhile.
+    #[inline]
+    pub(super) fn register_again(&mut self, generation: u64, is_there: bool, accept: impl FnOnce(u64) -> Option<R>) {
+        if !self.is_inside(generation) {
+            return;
+        }
+        self.generation += 1;
+        self.waiting = match accept(self.generation) {
+            Some(op) if is_there => Waiting::Notified(op),
+            Some(op) => Waiting::Armed(op),
+            None => Waiting::Idle,
+        };
+    }
+
+    /// The handler of this registration, which stayed, has returned for the last time.
+    pub(super) fn end(&mut self, generation: u64) {
+        if self.is_inside(generation) {
+            self.waiting = Waiting::Idle;
+        }
+    }
+
+    fn is_inside(&self, generation: u64) -> bool {
+        matches!(self.waiting, Waiting::Inside) && self.generation == generation
+    }
+
+    /// Ends the registration, if there is one. One that stays and whose handler is running is not registered anew.
     pub(super) fn unregister(&mut self) -> Option<R> {
         match std::mem::replace(&mut self.waiting, Waiting::Idle) {
             Waiting::Armed(op) | Waiting::Notified(op) => Some(op),
-            other => {
+            Waiting::Inside | Waiting::Idle => None,
+            other @ Waiting::Awaited(_) => {
                 self.waiting = other;
                 None
             }
         }
     }
 
-    /// The handler of a registration begins.
-    pub(super) fn handler_begins(&mut self, generation: u64) -> Option<R> {
-        if self.generation == generation { self.unregister() } else { None }
+    /// It is canceled: what was registered ends, and is not registered anew if its handler begins all the same.
+    pub(super) fn cancel(&mut self) -> Option<R> {
+        let op = self.unregister();
+        if op.is_some() {
+            self.generation += 1;
+        }
+        op
+    }
+
+    /// The handler of a registration begins. A close may have taken the registration out a moment ago, of which one that
+    /// stays is told when it is registered anew.
+    pub(super) fn handler_begins(&mut self, generation: u64, is_open: bool) -> Option<R> {
+        if self.generation != generation {
+            return None;
+        }
+        let op = self.unregister();
+        if self.stays && (op.is_some() || !is_open) {
+            self.waiting = Waiting::Inside;
+        }
+        op
     }
 
     /// Who is on the seat, for the future of this mark.
@@ -95,7 +148,7 @@ impl<R> Slot<R> {
         match &self.waiting {
             Waiting::Idle => Seat::Free,
             Waiting::Awaited(_) if awaiting == Some(self.generation) => Seat::Own,
-            Waiting::Armed(_) | Waiting::Notified(_) | Waiting::Awaited(_) => Seat::Taken,
+            Waiting::Armed(_) | Waiting::Notified(_) | Waiting::Awaited(_) | Waiting::Inside => Seat::Taken,
         }
     }
 
@@ -137,6 +190,11 @@ impl<R: WaitOp> Slot<R> {
             Waiting::Armed(op) | Waiting::Notified(op) => Next::Complete(op, Completion::Canceled),
             // Its future was leaked; it finds the end closed.
             Waiting::Awaited(waker) => Next::Wake(waker),
+            // It finds the end closed when it is registered anew.
+            Waiting::Inside => {
+                self.waiting = Waiting::Inside;
+                Next::Nothing
+            }
         }
     }
 
@@ -147,7 +205,12 @@ impl<R: WaitOp> Slot<R> {
             Waiting::Idle => {}
             Waiting::Awaited(waker) => *next = Next::Wake(waker),
             Waiting::Armed(op) => match op.ready(next) {
-                None => return true,
+                None => {
+                    if self.stays {
+                        self.waiting = Waiting::Inside;
+                    }
+                    return true;
+                }
                 Some((op, schedule)) => {
                     if schedule == Schedule::Yes {
                         *next = Next::Schedule(op.clone());
@@ -155,7 +218,7 @@ impl<R: WaitOp> Slot<R> {
                     self.waiting = Waiting::Notified(op);
                 }
             },
-            notified @ Waiting::Notified(_) => self.waiting = notified,
+            knows @ (Waiting::Notified(_) | Waiting::Inside) => self.waiting = knows,
         }
         false
     }
@@ -169,8 +232,8 @@ impl<R: WaitOp> Slot<R> {
                 self.waiting = Waiting::Notified(op.clone());
                 Next::Complete(op, Completion::PeerClosed)
             }
-            notified @ Waiting::Notified(_) => {
-                self.waiting = notified;
+            knows @ (Waiting::Notified(_) | Waiting::Inside) => {
+                self.waiting = knows;
                 Next::Nothing
             }
         }

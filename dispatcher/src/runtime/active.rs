@@ -149,10 +149,16 @@ impl Actives {
         }
     }
 
+    /// The newest of a thread.
+    #[inline]
+    pub(super) fn newest_of(&self, id: ActiveId) -> Option<&Active> {
+        let newest = self.others.iter().rfind(|active| active.thread == id.0).or(self.first.as_ref());
+        newest.filter(|active| active.thread == id.0)
+    }
+
     /// How the newest of a thread was posted.
     pub(super) fn flavour_of(&self, id: ActiveId) -> Flavour {
-        let newest = self.others.iter().rfind(|active| active.thread == id.0).or(self.first.as_ref());
-        newest.filter(|active| active.thread == id.0).map_or(Flavour::REGULAR, |active| active.flavour)
+        self.newest_of(id).map_or(Flavour::REGULAR, |active| active.flavour)
     }
 
     /// Notes what the newest of a thread waits for; what it waited for before comes back.

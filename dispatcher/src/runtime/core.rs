@@ -107,8 +107,7 @@ impl Core {
             }
             false => Stage::Ready,
         };
-        let source = self.queue.decide(id, outcome);
-        self.queue.move_to(id, stage);
+        let source = self.queue.decide_and_move(id, outcome, stage);
         self.note_ready(dispatcher.id(), id);
         source
     }

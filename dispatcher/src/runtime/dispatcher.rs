@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use super::active::ActiveId;
-use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
+use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage, Then};
 use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver_inner::DriverInner;
@@ -67,11 +67,14 @@ impl Claimed {
     #[inline]
     pub(crate) fn run(self, outcome: Outcome) {
         let Claimed { dispatcher, id, mut callback, active } = self;
-        call_stack::within_dispatcher(&dispatcher, || {
+        let locked = call_stack::within_dispatcher(&dispatcher, || {
             dispatcher.note_begun(id, outcome, true);
-            dispatcher.invoke(id, &mut callback, outcome);
+            match dispatcher.invoke(id, &mut callback, outcome) {
+                Then::Ended => None,
+                Then::WaitsAgain => Some(dispatcher.wait_again(&mut callback, active)),
+            }
         });
-        dispatcher.leave(Some(active));
+        dispatcher.leave(locked.unwrap_or_else(|| dispatcher.lock()), Some(active));
     }
 }
 
@@ -412,10 +415,9 @@ impl DispatcherInner {
             Some(Decision::Inline) => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                let Some(&mut Details { location, source, .. }) = core.queue.details_mut(id) else {
+                let Some((entry, location, source)) = core.queue.take_to_call(id) else {
                     unreachable!("what is decided about is there")
                 };
-                let Some(entry) = core.queue.take_to_call(id) else { unreachable!("it was there a moment ago") };
                 probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
                 core.count_end(entry.kind, outcome);
                 let active = core.enter(&entry, location, self.coarse_now());

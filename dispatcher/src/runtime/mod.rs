@@ -4,6 +4,7 @@
 //! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
 
 pub(crate) mod active;
+pub(crate) mod again;
 mod always_on;
 pub(crate) mod blocked;
 mod blocking;

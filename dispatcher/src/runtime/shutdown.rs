@@ -18,7 +18,7 @@
 
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
-use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage};
+use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage, Then};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::flavour::Flavour;
@@ -114,7 +114,9 @@ impl DispatcherInner {
             active = Some(core.enter(&entry, location, self.coarse_now()));
             drop(core);
             self.note_begun(id, entry.outcome, false);
-            self.invoke(id, &mut entry.callback, entry.outcome);
+            // What is told an end does not wait again.
+            let then = self.invoke(id, &mut entry.callback, entry.outcome);
+            debug_assert_eq!(then, Then::Ended);
         }
     }
 

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
-use super::callback_queue::{Callback, OpId, Outcome, Posted, Stage, Taken};
+use super::callback_queue::{Callback, OpId, Outcome, Posted, Stage, Taken, Then};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
@@ -132,8 +132,10 @@ impl DispatcherInner {
             self.schedule_beside();
         }
         self.note_begun(taken.id, taken.outcome, false);
-        self.invoke(taken.id, callback, taken.outcome);
-        let core = self.lock_as_it_is();
+        let core = match self.invoke(taken.id, callback, taken.outcome) {
+            Then::Ended => self.lock_as_it_is(),
+            Then::WaitsAgain => self.wait_again(callback, active),
+        };
         let now = self.coarse_now();
         (self.exit(core, active, now), now)
     }
@@ -172,15 +174,17 @@ impl DispatcherInner {
         if let Some((id, mut entry, _)) = claimed {
             call_stack::within_dispatcher(self, || {
                 self.note_begun(id, entry.outcome, true);
-                self.invoke(id, &mut entry.callback, entry.outcome);
+                // Events have no handlers that wait again.
+                let then = self.invoke(id, &mut entry.callback, entry.outcome);
+                debug_assert_eq!(then, Then::Ended);
             });
         }
-        self.leave(active);
+        self.leave(self.lock(), active);
     }
 
     /// A thread leaves after an inline call.
-    pub(crate) fn leave(self: &Arc<Self>, active: Option<ActiveId>) {
-        let mut core = self.lock();
+    #[inline]
+    pub(crate) fn leave<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>, active: Option<ActiveId>) {
         if let Some(active) = active {
             core = self.exit(core, active, self.coarse_now());
         }
@@ -193,17 +197,28 @@ impl DispatcherInner {
 
     /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
     #[inline]
-    pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: &mut Callback, outcome: Outcome) {
-        self.guard_panic(|| trace::invoke(self, callback, outcome));
+    pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: &mut Callback, outcome: Outcome) -> Then {
+        let then = self.catch(|| trace::invoke(self, callback, outcome)).unwrap_or(Then::Ended);
         probe::note(|| Note::Ended { ticket: id.ticket(self.id()) });
+        then
     }
 
     /// Runs user code and reports its panic.
     #[inline]
     pub(crate) fn guard_panic(self: &Arc<Self>, user_code: impl FnOnce()) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(user_code)) {
-            let message = message_of(payload);
-            self.report_panic(message);
+        self.catch(user_code);
+    }
+
+    /// Runs user code; after a panic, which is reported, there is no answer.
+    #[inline]
+    fn catch<R>(self: &Arc<Self>, user_code: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(user_code)) {
+            Ok(value) => Some(value),
+            Err(payload) => {
+                let message = message_of(payload);
+                self.report_panic(message);
+                None
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! sense and with ones that do not.
 
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -285,6 +286,13 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let again = t.far.begin_read(&t.target, |_| ()).map_err(|error| error.into_inner());
         done((again, t.far.cancel_read()));
         status(read)
+    }),
+    running("begin_standing_read", |t| {
+        let read = t.far.begin_standing_read(&t.target, |_| ControlFlow::Continue(()));
+        let again =
+            t.far.begin_standing_read(&t.target, |_| ControlFlow::Break(())).map_err(|error| error.into_inner());
+        done((again.is_err(), t.far.cancel_read()));
+        status(read.map_err(|error| error.into_status()))
     }),
     any("begin_read of nobody", |t| status(t.closed.begin_read(&t.other, |_| ()).map_err(|error| error.into_status()))),
     any("cancel_read", |t| status(t.far.cancel_read())),

@@ -4,6 +4,7 @@
 //! threads never meet by chance: one waits while the other works, so that the same count comes out each time.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(crate) const PATHS: &[Path] = &[
     Path { name: "outside-post", what: "a post from outside the pool, and its callback", run: outside_post },
     Path { name: "cross-post", what: "a round trip of posts between two dispatchers on one thread", run: cross_post },
     Path { name: "inline", what: "a round trip by channel between two idle drivers, inline", run: inline },
+    Path { name: "standing", what: "the same with reads that stand", run: standing },
     Path { name: "hop", what: "the same where every call is deferred", run: hop },
     Path { name: "timer", what: "a far timer is armed and canceled", run: timer },
     Path { name: "wake", what: "a future wakes itself and is polled", run: wake },
@@ -218,6 +220,42 @@ fn round_trips(runtime: &Runtime, count: u64) -> Dispatcher {
 fn inline(count: u64) {
     let runtime = runtime().build().expect("the system has threads");
     let server = round_trips(&runtime, count);
+    assert!(server.dump().inlined >= count, "the server was called inline");
+    runtime.shutdown(Duration::from_secs(300)).expect("the runtime ends");
+}
+
+/// Round trips with reads that stand: each request but the first is sent by the handler of the reply before.
+fn standing(count: u64) {
+    let runtime = runtime().build().expect("the system has threads");
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    let (near, far) = (Arc::new(near), Arc::new(far));
+    let reader = Arc::clone(&far);
+    far.begin_standing_read(&server.handle(), move |_| {
+        while let Ok(message) = reader.try_read() {
+            reader.write(message).expect("the client listens");
+        }
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    let (ended, end) = channel();
+    let (writer, mut left) = (Arc::clone(&near), count);
+    near.begin_standing_read(&client.handle(), move |outcome| {
+        assert_eq!(outcome, Ok(()), "the server answers");
+        let message = writer.try_read().expect("a reply is there");
+        left -= 1;
+        if left == 0 {
+            ended.send(()).expect("it is awaited");
+            return ControlFlow::Break(());
+        }
+        writer.write(message).expect("the server listens");
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    client
+        .post_task(move |_| near.write(Message::from_bytes(&[1; 64])).expect("the server listens"))
+        .expect("accepted");
+    end.recv().expect("every operation happened");
     assert!(server.dump().inlined >= count, "the server was called inline");
     runtime.shutdown(Duration::from_secs(300)).expect("the runtime ends");
 }

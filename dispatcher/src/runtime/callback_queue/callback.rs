@@ -5,16 +5,19 @@
 //! typed argument that a user's closure sees is made from it by an [`Invoke`] implementation, one a kind of operation.
 //!
 //! # Invariants
-//! - `storage` holds a valid value of the type for which `vtable` was made, from [`Callback::new`] until the value is
-//!   moved out by [`Callback::invoke`], which leaves the table of nothing ([`SPENT`]) there, or by
-//!   [`Callback::into_inner`], which forgets the callback, or dropped in `Drop`.
+//! - `storage` holds a valid value of the type for which `vtable` was made, from [`Callback::new`] or
+//!   [`Callback::staying`] until the value is moved out or dropped by [`Callback::invoke`], which leaves the table of
+//!   nothing ([`SPENT`]) there, or moved out by [`Callback::into_inner`], which forgets the callback, or dropped in
+//!   `Drop`. One that stays and waits again is called where it is, and is there afterwards.
 //! - The stored type is `Send`, because [`Callback::new`] asks for it; that is what makes the callback `Send`.
 #![allow(unsafe_code, reason = "type erasure without an allocation; the invariants above are kept by this file alone")]
 
 use std::any::TypeId;
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
 
+use crate::runtime::again::Again;
 use crate::status::Status;
 use crate::sync::probe::Told;
 
@@ -61,6 +64,25 @@ pub(crate) trait Invoke: Send + 'static {
     fn invoke(self, outcome: Outcome);
 }
 
+/// What becomes of a callback that has been called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "what waits again is to be accepted anew"]
+pub(crate) enum Then {
+    /// Nothing is left of it.
+    Ended,
+    /// It is still there, and waits for the next time ([`Stay::wait_again`]).
+    WaitsAgain,
+}
+
+/// Something that is told an outcome again and again, each time as a callback of its own.
+pub(crate) trait Stay: Send + 'static {
+    /// Calls it. After [`Then::Ended`], and after a panic, it is dropped.
+    fn invoke(&mut self, outcome: Outcome) -> Then;
+
+    /// Registers it anew. `again` has it accepted by its dispatcher.
+    fn wait_again(&mut self, again: &mut Again<'_>);
+}
+
 /// Adapter for closures of tests that take the outcome as it is.
 #[cfg(test)]
 #[derive(Debug)]
@@ -76,8 +98,11 @@ impl<F: FnOnce(Outcome) + Send + 'static> Invoke for WithOutcome<F> {
 type Storage = MaybeUninit<[usize; INLINE_WORDS]>;
 
 struct VTable {
-    invoke: unsafe fn(*mut Storage, Outcome),
+    /// Moves the value out or drops it, unless it waits again.
+    invoke: unsafe fn(*mut Storage, Outcome) -> Then,
     drop: unsafe fn(*mut Storage),
+    /// Registers the value anew, if it is one that stays; it is not moved.
+    wait_again: unsafe fn(*mut Storage, &mut Again<'_>),
     type_id: fn() -> TypeId,
     type_name: TypeNameOf,
 }
@@ -92,10 +117,17 @@ pub(crate) struct Callback {
 unsafe impl Send for Callback {}
 
 /// What a callback is that has been called: nothing.
-static SPENT: VTable = VTable { invoke: |_, _| {}, drop: |_| {}, type_id: TypeId::of::<()>, type_name: || "" };
+static SPENT: VTable = VTable {
+    invoke: |_, _| Then::Ended,
+    drop: |_| {},
+    wait_again: |_, _| {},
+    type_id: TypeId::of::<()>,
+    type_name: || "",
+};
 
 struct Inline<C>(C);
 struct Boxed<C>(C);
+struct Staying<C>(C);
 
 impl<C: Invoke> Inline<C> {
     const VTABLE: VTable = VTable {
@@ -103,11 +135,13 @@ impl<C: Invoke> Inline<C> {
             // SAFETY: by the invariant the storage holds a `C`, which is moved out here and not touched again.
             let callback = unsafe { storage.cast::<C>().read() };
             callback.invoke(outcome);
+            Then::Ended
         },
         drop: |storage| {
             // SAFETY: by the invariant the storage holds a `C`, which nobody uses after `Drop`.
             unsafe { storage.cast::<C>().drop_in_place() }
         },
+        wait_again: |_, _| {},
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
     };
@@ -119,14 +153,77 @@ impl<C: Invoke> Boxed<C> {
             // SAFETY: by the invariant the storage holds a `Box<C>`, which is moved out here and not touched again.
             let callback = unsafe { storage.cast::<Box<C>>().read() };
             (*callback).invoke(outcome);
+            Then::Ended
         },
         drop: |storage| {
             // SAFETY: by the invariant the storage holds a `Box<C>`, which nobody uses after `Drop`.
             unsafe { storage.cast::<Box<C>>().drop_in_place() }
         },
+        wait_again: |_, _| {},
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
     };
+}
+
+impl<C: Stay> Staying<C> {
+    const VTABLE: VTable = VTable {
+        invoke: |storage, outcome| {
+            /// Drops the value in context, also when its call panics.
+            struct Ends<C>(*mut Storage, PhantomData<C>);
+            impl<C> Drop for Ends<C> {
+                fn drop(&mut self) {
+                    // SAFETY: made below, of storage that holds a `C` or its box, which nobody touches again.
+                    unsafe { drop_stored::<C>(self.0) }
+                }
+            }
+            let ends = Ends(storage, PhantomData::<C>);
+            // SAFETY: by the invariant the storage holds a `C` or its box.
+            let callback = unsafe { stored::<C>(storage) };
+            // SAFETY: whoever calls a callback owns it, so nobody else reaches the value meanwhile.
+            let then = unsafe { &mut *callback }.invoke(outcome);
+            if then == Then::WaitsAgain {
+                std::mem::forget(ends);
+            }
+            then
+        },
+        drop: |storage| {
+            // SAFETY: by the invariant the storage holds a `C` or its box, which nobody uses after `Drop`.
+            unsafe { drop_stored::<C>(storage) }
+        },
+        wait_again: |storage, again| {
+            // SAFETY: by the invariant the storage holds a `C` or its box.
+            let callback = unsafe { stored::<C>(storage) };
+            // SAFETY: whoever has called a callback owns it, so nobody else reaches the value meanwhile.
+            unsafe { &mut *callback }.wait_again(again);
+        },
+        type_id: TypeId::of::<C>,
+        type_name: std::any::type_name::<C>,
+    };
+}
+
+/// Where the value is.
+///
+/// # Safety
+/// The storage holds a `C`, or its box if a `C` does not fit.
+unsafe fn stored<C>(storage: *mut Storage) -> *mut C {
+    if fits::<C>() {
+        return storage.cast();
+    }
+    // SAFETY: it does not fit, so the storage holds a box, which is neither moved nor dropped here.
+    unsafe { &raw mut **storage.cast::<Box<C>>() }
+}
+
+/// Drops the value.
+///
+/// # Safety
+/// As for [`stored`], and nobody uses the value afterwards.
+unsafe fn drop_stored<C>(storage: *mut Storage) {
+    if fits::<C>() {
+        // SAFETY: it fits, so the storage holds a `C`, and this is its last use.
+        return unsafe { storage.cast::<C>().drop_in_place() };
+    }
+    // SAFETY: it does not fit, so the storage holds a box, and this is its last use.
+    unsafe { storage.cast::<Box<C>>().drop_in_place() }
 }
 
 const fn fits<C>() -> bool {
@@ -136,24 +233,50 @@ const fn fits<C>() -> bool {
 impl Callback {
     /// Erases the type of `callback`.
     pub(crate) fn new<C: Invoke>(callback: C) -> Self {
+        Callback::store(callback, if fits::<C>() { &Inline::<C>::VTABLE } else { &Boxed::<C>::VTABLE })
+    }
+
+    /// Like [`new`](Callback::new), for something that may wait again.
+    pub(crate) fn staying<C: Stay>(callback: C) -> Self {
+        Callback::store(callback, &Staying::<C>::VTABLE)
+    }
+
+    /// Nothing: what stands in the place of a callback that is elsewhere at the moment.
+    pub(crate) const fn spent() -> Self {
+        Callback { storage: Storage::uninit(), vtable: &SPENT }
+    }
+
+    /// Stores a value in place or in a box, whichever `vtable` is made for.
+    #[inline(always)]
+    fn store<C: Send + 'static>(callback: C, vtable: &'static VTable) -> Self {
         let mut storage = Storage::uninit();
         if fits::<C>() {
             // SAFETY: size and alignment of `C` fit the storage, as just checked.
             unsafe { storage.as_mut_ptr().cast::<C>().write(callback) };
-            Callback { storage, vtable: &Inline::<C>::VTABLE }
         } else {
             // SAFETY: a box is one word and the storage is aligned for words.
             unsafe { storage.as_mut_ptr().cast::<Box<C>>().write(Box::new(callback)) };
-            Callback { storage, vtable: &Boxed::<C>::VTABLE }
         }
+        Callback { storage, vtable }
     }
 
-    /// Calls it, from where it stands. Nothing is left of it.
+    /// Calls it, from where it stands. Nothing is left of it unless it waits again.
     #[inline]
-    pub(crate) fn invoke(&mut self, outcome: Outcome) {
+    pub(crate) fn invoke(&mut self, outcome: Outcome) -> Then {
         let vtable = std::mem::replace(&mut self.vtable, &SPENT);
         // SAFETY: this was the table of the value, which nobody can reach any more once the value is moved out.
-        unsafe { (vtable.invoke)(&raw mut self.storage, outcome) }
+        let then = unsafe { (vtable.invoke)(&raw mut self.storage, outcome) };
+        if then == Then::WaitsAgain {
+            self.vtable = vtable;
+        }
+        then
+    }
+
+    /// Registers it anew, after it has returned [`Then::WaitsAgain`].
+    #[inline]
+    pub(crate) fn wait_again(&mut self, again: &mut Again<'_>) {
+        // SAFETY: by the invariant the storage holds a value of the type that this table is made for.
+        unsafe { (self.vtable.wait_again)(&raw mut self.storage, again) }
     }
 
     /// The callback as what it was before its type was erased; `self` again if that was another type.
@@ -221,7 +344,7 @@ mod tests {
         let (ran, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let make = || Callback::new(Counted::<WORDS>(ran.clone(), dropped.clone(), [7; WORDS]));
         let counts = || (ran.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed));
-        make().invoke(Outcome::Done(7 * WORDS as u64));
+        assert_eq!(make().invoke(Outcome::Done(7 * WORDS as u64)), Then::Ended);
         assert_eq!(counts(), (1, 1));
         drop(make());
         assert_eq!(counts(), (1, 2));

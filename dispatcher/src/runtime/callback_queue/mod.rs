@@ -22,7 +22,7 @@ mod table;
 
 #[cfg(test)]
 pub(crate) use callback::WithOutcome;
-pub(crate) use callback::{Callback, Invoke, Outcome, TypeNameOf};
+pub(crate) use callback::{Callback, Invoke, Outcome, Stay, Then, TypeNameOf};
 pub use kind::Kind;
 pub(crate) use kind::Stage;
 use row::Row;
@@ -248,6 +248,14 @@ impl CallbackQueue {
         self.slot(id).map(|slot| slot.stage)
     }
 
+    /// Puts a callback, of which nothing is left then, into an operation that was accepted a moment ago.
+    #[inline]
+    pub(crate) fn put_callback(&mut self, id: OpId, callback: &mut Callback) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.callback = std::mem::replace(callback, Callback::spent());
+        }
+    }
+
     /// The entry of an operation that has not ended.
     pub(crate) fn entry_mut(&mut self, id: OpId) -> Option<&mut Entry> {
         self.slot_mut(id)?.entry.as_mut()
@@ -301,13 +309,25 @@ impl CallbackQueue {
     #[inline]
     pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, Details)> {
         let details = self.slot(id)?.details;
-        self.take_to_call(id).map(|entry| (entry, details))
+        self.table.as_mut()?.take(id).map(|entry| (entry, details))
     }
 
-    /// Takes out an operation that is about to be called. Not all of it moves, so it is asked for its details before.
+    /// Takes out an operation that is about to be called, and says where it was registered and what its event would have
+    /// come from. Not more of it moves than that.
     #[inline(always)]
-    pub(crate) fn take_to_call(&mut self, id: OpId) -> Option<Entry> {
-        self.table.as_mut()?.take(id)
+    pub(crate) fn take_to_call(&mut self, id: OpId) -> Option<(Entry, Site, EventSource)> {
+        let table = self.table.as_mut()?;
+        let Details { location, source, .. } = table.slot(id)?.details;
+        table.take(id).map(|entry| (entry, location, source))
+    }
+
+    /// An operation that has not ended has its outcome, and moves to the end of the list of `stage`. What it waited for is
+    /// over, so the source of its event comes back, to be disarmed if that has not happened.
+    #[inline]
+    pub(crate) fn decide_and_move(&mut self, id: OpId, outcome: Outcome, stage: Stage) -> EventSource {
+        let source = self.decide(id, outcome);
+        self.move_to(id, stage);
+        source
     }
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
@@ -322,7 +342,7 @@ impl CallbackQueue {
     fn take_noted(&mut self, id: OpId) -> Option<(OpId, Entry, Site)> {
         let slot = self.slot(id)?;
         let (noted_as, location) = (slot.noted_as, slot.details.location);
-        self.take_to_call(id).map(|entry| (noted_as, entry, location))
+        self.table.as_mut()?.take(id).map(|entry| (noted_as, entry, location))
     }
 
     /// Like [`pop_ready`](CallbackQueue::pop_ready), if that one stands in the row. It is told
