@@ -1,10 +1,10 @@
 //! What a host calls that has this package linked in, so that modules in C work on its runtime.
 
-use fuchsine_dispatcher::{DispatcherHandle, Runtime, Status};
+use fuchsine_dispatcher::{Channel, DispatcherHandle, Runtime, Status};
 
-use crate::implementation::{Face, env, faces};
+use crate::implementation::{Face, channel, env, faces};
 use crate::table::{OWN, Table};
-use crate::types::fdf_dispatcher_t;
+use crate::types::{fdf_dispatcher_t, fdf_handle_t};
 
 /// Makes the runtime of a host the environment of all C modules of this process, for good, and returns the table for
 /// [`fuchsine_abi_attach`](crate::fuchsine_abi_attach) of the library that a module brings along. Modules can neither start
@@ -21,4 +21,20 @@ pub fn bind(runtime: &Runtime) -> Result<&'static Table, Status> {
 /// not owned by C and dies with the dispatcher. `None` before [`bind`], and for a dispatcher that has shut down.
 pub fn dispatcher(handle: &DispatcherHandle) -> Option<*mut fdf_dispatcher_t> {
     faces::face_of(handle).or_else(|| faces::adopt(handle)).map(Face::as_fdf)
+}
+
+/// A handle by which C has an end of a channel, such as the one that a driver is given at its start. It belongs to C.
+///
+/// # Errors
+/// [`Status::NoResources`] when C has 65,536 handles already; the end is closed then.
+pub fn give(end: Channel) -> Result<fdf_handle_t, Status> {
+    channel::receive(end).map_err(|_| Status::NoResources)
+}
+
+/// Takes an end of a channel back from C; the handle ends.
+///
+/// # Errors
+/// [`Status::BadHandle`] when the handle names no end, or one that C waits on or uses at this moment.
+pub fn take(handle: fdf_handle_t) -> Result<Channel, Status> {
+    channel::give_away(handle).map_err(|_| Status::BadHandle)
 }
