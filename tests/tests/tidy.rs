@@ -37,6 +37,7 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-abi", "host/abi", &["fuchsine-dispatcher"]),
     ("fuchsine-c", "host/abi/shared", &["fuchsine-abi"]),
     ("fuchsine-host", "host/runtime", &["fuchsine-dispatcher", "fuchsine-driver"]),
+    ("fuchsine-dfv1", "host/dfv1", &["fuchsine-driver"]),
     ("fuchsine-testing", "host/testing", &["fuchsine-dispatcher", "fuchsine-driver", "fuchsine-host"]),
     ("fuchsine", "host/cli", &["fuchsine-driver", "fuchsine-host", "fuchsine-nbd", "fuchsine-ramdisk"]),
     ("fuchsine-ramdisk", "drivers-examples/ramdisk", &["fuchsine-driver"]),
