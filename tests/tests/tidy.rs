@@ -57,6 +57,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "dispatcher/src/sync",
     "dispatcher/src/sys",
     "dispatcher/src/runtime/callback_queue",
+    "dispatcher/src/runtime/raw_handle",
     "dispatcher/src/channel/arena",
     "host/driver/src/abi",
     "host/abi",

@@ -79,6 +79,17 @@ impl DispatcherHandle {
         DispatcherHandle(Arc::clone(&self.0), flavour)
     }
 
+    /// As [`with_flavour`](DispatcherHandle::with_flavour), for a handle that is given up.
+    #[cfg(not(shuttle))]
+    pub(super) fn into_flavour(self, flavour: Flavour) -> Self {
+        DispatcherHandle(self.0, flavour)
+    }
+
+    #[cfg(not(shuttle))]
+    pub(super) fn into_inner(self) -> Arc<DispatcherInner> {
+        self.0
+    }
+
     /// How what is posted by this handle behaves while the driver is suspended.
     pub(crate) fn flavour(&self) -> Flavour {
         self.1

@@ -33,6 +33,8 @@ mod notes;
 mod offload;
 mod panic;
 mod power;
+#[cfg(not(shuttle))]
+mod raw_handle;
 mod role_pools;
 mod roles;
 mod runtime_inner;

@@ -157,6 +157,21 @@ impl Dispatcher {
         self.object.flags() & ALLOW_SYNC_CALLS != 0
     }
 
+    /// Whether its callbacks may run on different threads.
+    pub fn allows_thread_migration(&self) -> bool {
+        self.object.flags() & NO_THREAD_MIGRATION == 0
+    }
+
+    /// Gives up, for good, that callbacks of this dispatcher may block, and with it the thread that was reserved for that;
+    /// for a driver that blocks while it sets itself up, and never again.
+    ///
+    /// # Errors
+    /// It is not the current dispatcher, or its shutdown has begun (`BadState`); it does not allow sync calls, because it
+    /// was sealed before or never did (`AlreadyExists`).
+    pub fn seal_allow_sync_calls(&self) -> Result<(), Status> {
+        self.object.seal(ALLOW_SYNC_CALLS)
+    }
+
     /// Whether no two callbacks run at once.
     pub fn is_synchronized(&self) -> bool {
         self.object.flags() & UNSYNCHRONIZED == 0

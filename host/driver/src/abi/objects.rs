@@ -188,6 +188,11 @@ impl DispatcherObject {
         unsafe { (table().dispatcher_flags)(self.raw()) }
     }
 
+    pub(crate) fn seal(&self, flag: u32) -> Result<(), Status> {
+        // SAFETY: the object is alive.
+        Status::result_of(unsafe { (table().dispatcher_seal)(self.raw(), flag) })
+    }
+
     pub(crate) fn now(&self) -> u64 {
         // SAFETY: the object is alive.
         unsafe { (table().clock_now)(self.raw()) }

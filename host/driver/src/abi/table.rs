@@ -288,4 +288,10 @@ pub struct Table {
         unsafe extern "C" fn(child: *mut RawChild, dispatcher: *const RawDispatcher, callback: *mut Callback) -> i32,
     /// Gives the child handle back; the child stays until the driver stops or it was removed.
     pub child_release: unsafe extern "C" fn(child: *mut RawChild),
+
+    // ---- Added later -------------------------------------------------------------------------------------------
+    /// Gives up, for good, what a dispatcher was created with: `flag` is `ALLOW_SYNC_CALLS`, of the dispatcher whose
+    /// callback runs. `BadState`: it is not current, or shuts down. `AlreadyExists`: it was sealed before, or never allowed
+    /// them. `InvalidArgs`: another flag.
+    pub dispatcher_seal: unsafe extern "C" fn(dispatcher: *const RawDispatcher, flag: u32) -> i32,
 }

@@ -1,5 +1,6 @@
 //! Posts, timers, offloaded work: each callback ends exactly once.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Grenade, Journal, Noted};
@@ -278,4 +279,23 @@ fn a_sleep_can_be_set_anew_before_and_after_its_end() {
         times
     });
     assert_eq!(times.iter().map(|time| time.as_nanos() / 1_000_000_000).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn the_right_to_block_is_sealed_once_from_inside() {
+    let host = FakeHost::new();
+    let blocks = host.dispatcher_with("blocks", ALLOW_SYNC_CALLS);
+    assert_eq!(blocks.seal_allow_sync_calls(), Err(Status::BadState));
+    let (inside, answers) = (blocks.clone(), Arc::new(Mutex::new(Vec::new())));
+    let told = Arc::clone(&answers);
+    let sealing = move |_| {
+        for _ in 0..2 {
+            told.lock().unwrap().push((inside.seal_allow_sync_calls(), inside.allows_sync_calls()));
+        }
+    };
+    blocks.post_task(sealing).unwrap();
+    host.run();
+    assert_eq!(*answers.lock().unwrap(), [(Ok(()), false), (Err(Status::AlreadyExists), false)]);
+    blocks.shutdown();
+    host.run();
 }

@@ -74,6 +74,7 @@ fn the_table_keeps_its_layout() {
         ("child_add", offset_of!(Table, child_add)),
         ("child_remove", offset_of!(Table, child_remove)),
         ("child_release", offset_of!(Table, child_release)),
+        ("dispatcher_seal", offset_of!(Table, dispatcher_seal)),
     ];
     for (index, (name, offset)) in fields.iter().enumerate() {
         assert_eq!(*offset, size_of::<Header>() + index * WORD, "{name} has moved");

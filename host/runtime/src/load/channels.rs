@@ -266,7 +266,7 @@ pub(super) unsafe extern "C" fn begin_read(
     let callback = unsafe { HostCallback::take(callback) };
     // SAFETY: a call site lives as long as the process.
     let site = unsafe { site(callback.site()) };
-    match channel.begin_read_from(site, handle, move |outcome| callback.call(outcome.map_err(driver_status))) {
+    match channel.begin_read_from(site, &handle, move |outcome| callback.call(outcome.map_err(driver_status))) {
         Ok(()) => OK,
         Err(refused) => {
             let status = refused.status();

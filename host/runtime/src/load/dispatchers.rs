@@ -1,7 +1,7 @@
 //! Table functions: dispatchers, tasks, blocking, offloaded work, the clock.
 //!
 //! # Invariants
-//! - See `load`: pointers are `Arc<DispatcherHandle>`, or boxes of the structs of this file.
+//! - See `load`: pointers are raw handles of dispatchers, or boxes of the structs of this file.
 //! - `OffloadCell` holds the driver's job until `done` takes it, or whoever cancels it: one of the two.
 
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ use fuchsine_driver::abi::{
 };
 use parking_lot::Mutex;
 
-use super::{Answer, contain, disown, dispatcher, lend, own, own_dispatcher, raw, site};
+use super::{Answer, contain, disown, dispatcher, lend, own, own_dispatcher, raw, site, take_dispatcher};
 use crate::host::{Instance, driver_status};
 
 /// How often work that was canceled while it waits for its stop token is looked after.
@@ -32,14 +32,15 @@ pub(super) unsafe extern "C" fn current() -> *const RawDispatcher {
 }
 
 pub(super) unsafe extern "C" fn retain(pointer: *const RawDispatcher) {
-    // SAFETY: the caller holds a reference to an `Arc<DispatcherHandle>`.
-    unsafe { Arc::increment_strong_count(pointer.cast::<DispatcherHandle>()) };
+    // SAFETY: the caller holds a reference.
+    let handle = unsafe { dispatcher(pointer) };
+    let _one_more = own_dispatcher((*handle).clone());
 }
 
 pub(super) unsafe extern "C" fn release(pointer: *const RawDispatcher) {
     if !pointer.is_null() {
         // SAFETY: the caller gives its reference up.
-        unsafe { Arc::decrement_strong_count(pointer.cast::<DispatcherHandle>()) };
+        drop(unsafe { take_dispatcher(pointer) });
     }
 }
 
@@ -54,15 +55,15 @@ pub(super) unsafe extern "C" fn create(
     let options = unsafe { &*options };
     // SAFETY: so are their strings.
     let (name, role) = unsafe { (options.name.to_text(), options.scheduler_role.to_text()) };
-    if options.flags & NO_THREAD_MIGRATION != 0 {
-        return Status::NotSupported.as_raw();
-    }
     let mut builder = DispatcherBuilder::new().name(name).scheduler_role(role);
     if options.flags & UNSYNCHRONIZED != 0 {
         builder = builder.unsynchronized();
     }
     if options.flags & ALLOW_SYNC_CALLS != 0 {
         builder = builder.allow_sync_calls();
+    }
+    if options.flags & NO_THREAD_MIGRATION != 0 {
+        builder = builder.no_thread_migration();
     }
     // The observer is in a cell, so that it can be given back untouched if the dispatcher is refused.
     let cell = Arc::new(Mutex::new(None));
@@ -185,7 +186,17 @@ pub(super) unsafe extern "C" fn flags(pointer: *const RawDispatcher) -> u32 {
     // SAFETY: the caller holds the handle.
     let handle = unsafe { dispatcher(pointer) };
     let pick = |is: bool, flag: u32| if is { flag } else { 0 };
-    pick(!handle.is_synchronized(), UNSYNCHRONIZED) | pick(handle.allows_sync_calls(), ALLOW_SYNC_CALLS)
+    pick(!handle.is_synchronized(), UNSYNCHRONIZED)
+        | pick(handle.allows_sync_calls(), ALLOW_SYNC_CALLS)
+        | pick(!handle.allows_thread_migration(), NO_THREAD_MIGRATION)
+}
+
+pub(super) unsafe extern "C" fn seal(pointer: *const RawDispatcher, flag: u32) -> i32 {
+    if flag != ALLOW_SYNC_CALLS {
+        return Status::InvalidArgs.as_raw();
+    }
+    // SAFETY: the caller holds the handle.
+    raw(unsafe { dispatcher(pointer) }.seal_allow_sync_calls())
 }
 
 pub(super) unsafe extern "C" fn clock_now(pointer: *const RawDispatcher) -> u64 {

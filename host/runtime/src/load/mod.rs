@@ -6,7 +6,7 @@
 //! # What the pointers are
 //! | C | here | made by | given back by |
 //! |---|---|---|---|
-//! | `RawDispatcher` | `Arc<DispatcherHandle>` | `dispatcher_create`, `dispatcher_current`, `context_dispatcher` | `dispatcher_release` |
+//! | `RawDispatcher` | a raw `DispatcherHandle` | `dispatcher_create`, `dispatcher_current`, `context_dispatcher` | `dispatcher_release` |
 //! | `RawContext` | `Arc<Instance>` | the host, at the start of an instance | `context_release` |
 //! | `RawTask`, `RawJoin`, `RawOffload`, `RawWait`, `RawSocket`, `RawChild`, `RawChannel` | a box | the function that has it as an out parameter | the release or close function |
 //! | `RawArena` | a raw `Arena` | `arena_create`, `channel_read` | `arena_release` |
@@ -32,8 +32,11 @@ mod site;
 mod sockets;
 mod table;
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::ptr::NonNull;
 
 use fuchsine_dispatcher::{DispatcherHandle, Status};
 use fuchsine_driver::abi::{OK, Panic, RawDispatcher};
@@ -68,14 +71,36 @@ unsafe fn lend<'a, T, R>(pointer: *const R) -> &'a T {
 ///
 /// # Safety
 /// The driver holds `pointer` for the duration of `'a`.
-unsafe fn dispatcher<'a>(pointer: *const RawDispatcher) -> &'a DispatcherHandle {
-    // SAFETY: every `RawDispatcher` is an `Arc<DispatcherHandle>`; the caller vouches for the rest.
-    unsafe { lend(pointer) }
+unsafe fn dispatcher<'a>(pointer: *const RawDispatcher) -> LentDispatcher<'a> {
+    // SAFETY: every `RawDispatcher` is a raw handle; the caller vouches for the rest, and the reference stays its own.
+    LentDispatcher(ManuallyDrop::new(unsafe { take_dispatcher(pointer) }), PhantomData)
+}
+
+/// A handle that a driver has lent.
+struct LentDispatcher<'a>(ManuallyDrop<DispatcherHandle>, PhantomData<&'a RawDispatcher>);
+
+impl Deref for LentDispatcher<'_> {
+    type Target = DispatcherHandle;
+
+    fn deref(&self) -> &DispatcherHandle {
+        &self.0
+    }
+}
+
+/// A handle that a driver gives up.
+///
+/// # Safety
+/// `pointer` is not null, came from [`own_dispatcher`], and its holder gives the reference up.
+unsafe fn take_dispatcher(pointer: *const RawDispatcher) -> DispatcherHandle {
+    // SAFETY: the caller says that it is not null.
+    let raw = unsafe { NonNull::new_unchecked(pointer.cast_mut()) };
+    // SAFETY: the caller vouches for it.
+    unsafe { DispatcherHandle::from_raw(raw.cast()) }
 }
 
 /// A handle as a pointer that is owned by a driver.
 fn own_dispatcher(handle: DispatcherHandle) -> *const RawDispatcher {
-    Arc::into_raw(Arc::new(handle)).cast()
+    handle.into_raw().as_ptr().cast_const().cast()
 }
 
 /// A value as a pointer that is owned by a driver.

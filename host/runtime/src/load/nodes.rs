@@ -189,7 +189,7 @@ pub(super) unsafe extern "C" fn remove(
     let handle = unsafe { dispatcher(dispatcher_pointer) };
     // SAFETY: the caller owns the callback; on a refusal it is given back below.
     let callback = unsafe { HostCallback::take(callback) };
-    let kept = match promise(handle, callback) {
+    let kept = match promise(&handle, callback) {
         Ok(kept) => kept,
         Err((status, callback)) => {
             callback.give_back();

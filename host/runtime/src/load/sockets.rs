@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn listen(
     // SAFETY: the caller holds the handle, and lends the address for the call.
     let (handle, address) = unsafe { (dispatcher(pointer), address.to_text()) };
     // SAFETY: a call site lives as long as the process.
-    match Socket::listen(unsafe { site(made_at) }, handle, &address) {
+    match Socket::listen(unsafe { site(made_at) }, &handle, &address) {
         Ok((socket, address)) => {
             // SAFETY: the sink is delivered to once.
             unsafe { local.deliver(&address) };
@@ -88,7 +88,7 @@ pub(super) unsafe extern "C" fn connect(
     // SAFETY: the caller holds the handle, and lends the address for the call.
     let (handle, address) = unsafe { (dispatcher(pointer), address.to_text()) };
     // SAFETY: a call site lives as long as the process.
-    match Socket::connect(unsafe { site(made_at) }, handle, &address) {
+    match Socket::connect(unsafe { site(made_at) }, &handle, &address) {
         Ok(stream) => {
             // SAFETY: the out parameter is valid for the call.
             unsafe { *out = own(stream) };
@@ -214,9 +214,9 @@ pub(super) unsafe extern "C" fn begin_wait(
     let callback = unsafe { HostReadyCallback::take(callback) };
     // SAFETY: a call site lives as long as the process.
     let site = unsafe { site(callback.site()) };
-    match socket.begin_wait(site, handle, interest, callback) {
+    match socket.begin_wait(site, &handle, interest, callback) {
         // SAFETY: the out parameter is valid for the call, or null.
-        Ok(wait) => unsafe { hand_out(out, handle, WaitOn::Socket(wait)) },
+        Ok(wait) => unsafe { hand_out(out, &handle, WaitOn::Socket(wait)) },
         Err((status, callback)) => {
             callback.give_back();
             status.as_raw()
@@ -248,7 +248,7 @@ pub(super) unsafe extern "C" fn begin_wait_fd(
         handle.begin_wait_from(site, &fd, interest, move |ready| callback.call(ready.map(bits).map_err(driver_status)));
     match waited {
         // SAFETY: the out parameter is valid for the call, or null.
-        Ok(wait) => unsafe { hand_out(out, handle, WaitOn::Fd(wait)) },
+        Ok(wait) => unsafe { hand_out(out, &handle, WaitOn::Fd(wait)) },
         Err(refused) => {
             let status = refused.status();
             // The closure holds nothing but the driver's callback, which stays the driver's.

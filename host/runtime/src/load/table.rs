@@ -80,4 +80,5 @@ pub(super) static TABLE: Table = Table {
     child_add: nodes::add,
     child_remove: nodes::remove,
     child_release: nodes::release,
+    dispatcher_seal: dispatchers::seal,
 };

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::world::{FakeDispatcher, Op, current};
 use super::{lend, share};
@@ -111,7 +112,23 @@ pub(super) unsafe extern "C" fn dispatcher_is_current(dispatcher: *const RawDisp
 
 pub(super) unsafe extern "C" fn dispatcher_flags(dispatcher: *const RawDispatcher) -> u32 {
     // SAFETY: the caller passes a valid dispatcher.
-    unsafe { lend::<FakeDispatcher, _>(dispatcher) }.flags
+    unsafe { lend::<FakeDispatcher, _>(dispatcher) }.flags.load(Relaxed)
+}
+
+pub(super) unsafe extern "C" fn dispatcher_seal(dispatcher: *const RawDispatcher, flag: u32) -> i32 {
+    if flag != ALLOW_SYNC_CALLS {
+        return Status::InvalidArgs.as_raw();
+    }
+    // SAFETY: the caller passes a valid dispatcher.
+    let fake: &FakeDispatcher = unsafe { lend(dispatcher) };
+    // SAFETY: as above.
+    if fake.is_stopping() || unsafe { dispatcher_is_current(dispatcher) } == 0 {
+        return Status::BadState.as_raw();
+    }
+    match fake.flags.fetch_and(!ALLOW_SYNC_CALLS, Relaxed) & ALLOW_SYNC_CALLS {
+        0 => Status::AlreadyExists.as_raw(),
+        _ => OK,
+    }
 }
 
 pub(super) unsafe extern "C" fn spawn(
@@ -143,7 +160,7 @@ pub(super) unsafe extern "C" fn join_release(join: *mut RawJoin) {
 }
 
 pub(super) unsafe extern "C" fn blocking(call: unsafe extern "C" fn(*mut c_void), data: *mut c_void) -> i32 {
-    if current().is_some_and(|dispatcher| dispatcher.flags & ALLOW_SYNC_CALLS == 0) {
+    if current().is_some_and(|dispatcher| dispatcher.flags.load(Relaxed) & ALLOW_SYNC_CALLS == 0) {
         return Status::BadState.as_raw();
     }
     // SAFETY: the caller vouches for the pair.

@@ -93,6 +93,7 @@ static TABLE: Table = Table {
     child_add: context::child_add,
     child_remove: context::child_remove,
     child_release: context::child_release,
+    dispatcher_seal: dispatcher::dispatcher_seal,
 };
 
 /// The object behind a borrowed pointer.

@@ -67,7 +67,7 @@ pub(super) enum Op {
 pub(crate) struct FakeDispatcher {
     pub(super) world: Arc<World>,
     pub(super) name: String,
-    pub(super) flags: u32,
+    pub(super) flags: std::sync::atomic::AtomicU32,
     inner: Mutex<Inner>,
 }
 
@@ -154,7 +154,8 @@ impl World {
 impl FakeDispatcher {
     pub(super) fn new(world: &Arc<World>, name: &str, flags: u32, observer: Option<HostCallback>) -> Arc<Self> {
         let inner = Mutex::new(Inner { observer, ..Inner::default() });
-        let dispatcher = Arc::new(FakeDispatcher { world: Arc::clone(world), name: name.to_owned(), flags, inner });
+        let dispatcher =
+            Arc::new(FakeDispatcher { world: Arc::clone(world), name: name.to_owned(), flags: flags.into(), inner });
         world.state().dispatchers.push(Arc::downgrade(&dispatcher));
         dispatcher
     }
