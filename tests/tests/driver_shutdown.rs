@@ -519,3 +519,17 @@ fn a_worker_of_a_lane_is_inside_of_no_driver() {
         assert!(receiver.recv_timeout(HANG_LIMIT).expect("the work runs").expect("and returns"));
     });
 }
+
+#[test]
+fn a_driver_that_was_dropped_unused_keeps_no_runtime_from_ending() {
+    let runtime = RuntimeBuilder::new().threads(1).build().expect("the system has threads");
+    let (used, _kept) = (runtime.new_driver("used"), runtime.new_driver("kept"));
+    drop(runtime.new_driver("dropped"));
+    let _dispatcher = dispatcher(&used).release();
+    used.shutdown(|| ()).expect("it begins");
+    drop(used);
+    drop(runtime.new_driver("dropped later"));
+    assert_eq!(runtime.shutdown(HANG_LIMIT).ok(), Some(()), "the runtime ends");
+    drop(runtime.new_driver("dropped too late"));
+    assert!(runtime.counters().add_up());
+}

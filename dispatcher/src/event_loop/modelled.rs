@@ -74,6 +74,12 @@ impl Reactor {
         TimerId(self.arm(target, key, Fired::Timer { deadline }))
     }
 
+    pub(crate) fn put_timer(&self, deadline: Instant, target: Arc<dyn EventTarget>, key: u64) -> TimerId {
+        self.arm_timer(deadline, target, key)
+    }
+
+    pub(crate) fn heed_timer(&self, _deadline: Instant) {}
+
     pub(crate) fn arm_wait(&self, target: Arc<dyn EventTarget>, key: u64) -> WaitId {
         WaitId(self.arm(target, key, Fired::Ready(Readiness::READABLE)))
     }

@@ -17,6 +17,10 @@
 //! The visit of a shard in step 1 comes either after the timer was put there, and then the leader counts it in; or
 //! before, and then the shard's lock has made "computing" (or something newer) visible to the one who arms.
 //!
+//! Timers that follow each other closely do not ring one by one: after a poll in which some were due, the alarm of a pool
+//! rings a [lull](LULL) later at the earliest, and those that have become due meanwhile are told together. One that is due
+//! after a longer pause is not delayed.
+//!
 //! A simulated reactor has no kernel object at all: its poll never sleeps, its clock is virtual, and its waits are on
 //! objects that live in memory.
 
@@ -61,6 +65,10 @@ enum On {
     Sim(u64),
 }
 
+/// How long the alarm of a pool is silent after it has rung. Half of what it takes others to tell of a timer at all; a
+/// wake-up costs as much as it takes to tell of ten.
+const LULL: Duration = Duration::from_micros(100);
+
 /// Timers, waits, and the poll that serves both.
 pub(crate) struct Reactor {
     clock: Clock,
@@ -85,6 +93,8 @@ struct Kernel {
     alarm: Mutex<AlarmState>,
     /// [`AlarmState::set_to`] to be read without the lock, or [`COMPUTING`].
     alarm_hint: AtomicU64,
+    /// Until when the alarm is silent. Written by whoever leads; an older value is as good to everybody else.
+    silent_until: AtomicU64,
 }
 
 struct AlarmState {
@@ -120,6 +130,7 @@ impl Reactor {
             word: WakeWord::new(),
             alarm: Mutex::new(AlarmState { alarm, set_to: Instant::INFINITE }),
             alarm_hint: AtomicU64::new(COMPUTING),
+            silent_until: AtomicU64::new(0),
         };
         Ok(Self::with(clock, sharing, Some(poller), Some(kernel)))
     }
@@ -150,14 +161,25 @@ impl Reactor {
     /// Arms a timer that tells `target` when `deadline` has come: never before, in the order of arming for equal
     /// deadlines.
     pub(crate) fn arm_timer(&self, deadline: Instant, target: Arc<dyn EventTarget>, key: u64) -> TimerId {
-        let id = self.timers.arm(deadline, Alarmed { target, key });
+        let id = self.put_timer(deadline, target, key);
+        self.heed_timer(deadline);
+        id
+    }
+
+    /// The first half of [`arm_timer`](Reactor::arm_timer), which makes no system call, so that it may be done under a lock.
+    pub(crate) fn put_timer(&self, deadline: Instant, target: Arc<dyn EventTarget>, key: u64) -> TimerId {
+        self.timers.arm(deadline, Alarmed { target, key })
+    }
+
+    /// The second half, of which a timer is in need that was put with this deadline.
+    #[inline]
+    pub(crate) fn heed_timer(&self, deadline: Instant) {
         if let Some(kernel) = &self.kernel
             && deadline.as_nanos() < kernel.alarm_hint.load(Ordering::Relaxed)
             && !self.clock.is_virtual()
         {
             kernel.set_alarm_earlier(deadline);
         }
-        id
     }
 
     /// Disarms a timer. `true`: its target is not going to be told.
@@ -307,10 +329,11 @@ impl Kernel {
 
     fn set_alarm_earlier(&self, deadline: Instant) {
         let mut state = self.alarm.lock();
-        if deadline < state.set_to {
-            state.alarm.set(deadline);
-            state.set_to = deadline;
-            self.alarm_hint.store(deadline.as_nanos(), Ordering::Relaxed);
+        let at = self.audible(deadline);
+        if at < state.set_to {
+            state.alarm.set(at);
+            state.set_to = at;
+            self.alarm_hint.store(at.as_nanos(), Ordering::Relaxed);
             drop(state);
             if !Alarm::REACHES_A_BLOCKED_POLL {
                 self.wake();
@@ -318,11 +341,16 @@ impl Kernel {
         }
     }
 
+    /// When the alarm rings for a deadline.
+    fn audible(&self, deadline: Instant) -> Instant {
+        deadline.max(Instant::from_nanos(self.silent_until.load(Ordering::Relaxed)))
+    }
+
     /// Steps 1 and 2 of the module's header.
     fn set_alarm_to_next(&self, timers: &Timers) -> Instant {
         let mut state = self.alarm.lock();
         self.alarm_hint.store(COMPUTING, Ordering::Relaxed);
-        let next = timers.next_deadline();
+        let next = self.audible(timers.next_deadline());
         if next != state.set_to {
             state.alarm.set(next);
             state.set_to = next;
@@ -433,7 +461,14 @@ impl Reactor {
         if self.timers.sharing() == Sharing::OneLoop && !self.timers.has_armed() && !self.has_pending_looks() {
             return Batch { due: ready };
         }
-        let timers = self.timers.take_due(self.clock.now());
+        let now = self.clock.now();
+        let timers = self.timers.take_due(now);
+        if let Some(kernel) = &self.kernel
+            && !timers.is_empty()
+            && self.timers.sharing() == Sharing::Pool
+        {
+            kernel.silent_until.store((now + LULL).as_nanos(), Ordering::Relaxed);
+        }
         let mut due: Vec<Due> = Vec::with_capacity(timers.len() + ready.len());
         due.extend(timers.into_iter().map(|(deadline, Alarmed { target, key })| Due {
             target,

@@ -372,3 +372,39 @@ fn a_simulated_object_that_changes_on_another_thread_wakes_a_real_reactor() {
     signal.join().unwrap();
     assert_eq!(log.keys(), [1]);
 }
+
+/// Goal: many timers within a short time do not wake a pool one by one. Method: however slow this thread is, between two
+/// polls that told of some lies a lull, and no timer is told early.
+#[test]
+fn timers_that_follow_each_other_closely_are_told_together() {
+    let (reactor, log) = real();
+    let start = reactor.clock().now() + Duration::from_millis(1);
+    for nth in 0..500u64 {
+        reactor.arm_timer(start + Duration::from_micros(nth * 10), log.clone(), nth);
+    }
+    let (mut told, mut last) = (Vec::new(), None::<Instant>);
+    while told.len() < 500 {
+        block(&reactor);
+        // By the coarse clock it is still the moment at which the poll looked for what is due.
+        let now = reactor.clock().coarse();
+        let batch = log.take();
+        assert!(batch.iter().all(|(_, fired, _)| matches!(fired, Fired::Timer { deadline } if *deadline <= now)));
+        let lull = last.map_or(Duration::MAX, |last| now - last);
+        assert!(lull >= LULL, "the alarm rang again after {lull:?}");
+        told.extend(batch.into_iter().map(|(key, ..)| key));
+        last = Some(now);
+    }
+    assert_eq!(told, Vec::from_iter(0..500), "in the order of their deadlines");
+}
+
+#[test]
+fn a_timer_that_is_alone_rings_when_it_is_due_although_another_has_just_rung() {
+    let (reactor, log) = real();
+    let start = reactor.clock().now();
+    reactor.arm_timer(start, log.clone(), 1);
+    assert_eq!(look(&reactor), 1);
+    let due = reactor.clock().now() + LULL * 20;
+    reactor.arm_timer(due, log.clone(), 2);
+    let kernel = reactor.kernel.as_ref().expect("it is real");
+    assert_eq!(kernel.set_alarm_to_next(&reactor.timers), due, "to the nanosecond");
+}

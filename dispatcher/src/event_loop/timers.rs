@@ -51,13 +51,27 @@ pub(crate) struct Timers {
 #[repr(align(128))]
 struct Shard {
     wheel: Mutex<TimerWheel<Alarmed>>,
-    /// The wheel's next deadline. Written under its lock; read without it by those for whom a moment's delay is fine.
+    /// The wheel's next deadline, or something before it after cancellations. Written under its lock; read without it by those for whom a moment's delay is fine.
     next: AtomicU64,
 }
 
 impl Shard {
     fn publish(&self, wheel: &TimerWheel<Alarmed>) {
         self.next.store(wheel.next_deadline().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Like [`publish`](Shard::publish) after a timer was armed.
+    fn publish_armed(&self, deadline: Instant) {
+        if deadline.as_nanos() < self.next.load(Ordering::Relaxed) {
+            self.next.store(deadline.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Like [`publish`](Shard::publish) after a timer was canceled. If it was the next one, somebody looks in vain.
+    fn publish_canceled(&self, wheel: &TimerWheel<Alarmed>) {
+        if wheel.len() == 0 {
+            self.next.store(u64::MAX, Ordering::Relaxed);
+        }
     }
 }
 
@@ -83,7 +97,7 @@ impl Timers {
         let at = &self.shards[usize::from(shard)];
         let mut wheel = at.wheel.lock();
         let key = wheel.arm(deadline, alarmed);
-        at.publish(&wheel);
+        at.publish_armed(deadline);
         TimerId { shard, key }
     }
 
@@ -92,7 +106,7 @@ impl Timers {
         let at = self.shards.get(usize::from(id.shard))?;
         let mut wheel = at.wheel.lock();
         let alarmed = wheel.cancel(id.key);
-        at.publish(&wheel);
+        at.publish_canceled(&wheel);
         alarmed
     }
 

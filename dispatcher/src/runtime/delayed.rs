@@ -1,13 +1,18 @@
 //! Tasks with a deadline.
 //!
-//! The operation is accepted first and its timer armed second, without the lock in between. A timer that fires before
-//! its number was noted finds the operation all the same, because it carries the operation's own id; an operation that
-//! ended before its number was noted hands the timer back to be taken down.
+//! The operation is accepted and its timer put among those of the reactor in one step, under the lock; if the timer is the
+//! next one, the reactor's alarm is set after that, without the lock.
+//!
+//! A timer that is armed for an operation which is there already, as for a call, is armed without the lock. If it fires
+//! before its number was noted, it finds the operation all the same, because it carries the operation's own id; an operation
+//! that ended before its number was noted hands the timer back to be taken down.
 
 use std::time::Duration;
 
-use super::callback_queue::{Callback, EventSource, Invoke, Kind, OpId, Outcome, Stage};
-use super::dispatcher::DispatcherInner;
+use super::call_stack;
+use super::callback_queue::{Callback, Details, Entry, EventSource, Invoke, Kind, OpId, Outcome, Stage};
+use super::dispatcher::{DispatcherInner, NotAccepted};
+use super::flavour::Flavour;
 use super::handle::DispatcherHandle;
 use super::task::{PostError, TaskFn, TaskHandle};
 use crate::event_loop::{EventTarget, Fired, Told};
@@ -32,7 +37,36 @@ impl EventTarget for DispatcherInner {
 }
 
 impl DispatcherInner {
-    /// Arms the timer of an operation that was accepted in [`Stage::Delayed`].
+    /// Accepts a callback that waits for a deadline, which has not come at `now`. `make` is called only if it is accepted.
+    #[inline]
+    fn accept_delayed(
+        self: &Arc<Self>,
+        now: Instant,
+        flavour: Flavour,
+        deadline: Instant,
+        location: Site,
+        make: impl FnOnce() -> Callback,
+    ) -> Result<OpId, NotAccepted> {
+        let (poster, source) = (call_stack::poster(), EventSource::None);
+        let details = Details { deadline, source, poster, location, accepted_at: now };
+        let mut core = self.admit()?;
+        let entry = Entry { callback: make(), kind: Kind::Delayed, flavour, outcome: Outcome::Done(0) };
+        let id = core.queue.insert(entry, details, Stage::Delayed);
+        core.note_accepted(self.id(), id);
+        if core.sleeps_through(id) {
+            return Ok(id);
+        }
+        let target: Arc<dyn EventTarget> = Arc::clone(self) as Arc<dyn EventTarget>;
+        let timer = self.pool().reactor().put_timer(deadline, target, id.as_key());
+        if let Some(details) = core.queue.details_mut(id) {
+            details.source = EventSource::Timer(timer);
+        }
+        drop(core);
+        self.pool().reactor().heed_timer(deadline);
+        Ok(id)
+    }
+
+    /// Arms the timer of an operation that was accepted before.
     pub(crate) fn arm_timer(self: &Arc<Self>, id: OpId, deadline: Instant) {
         let target: Arc<dyn EventTarget> = Arc::clone(self) as Arc<dyn EventTarget>;
         let timer = self.pool().reactor().arm_timer(deadline, target, id.as_key());
@@ -69,7 +103,7 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        self.post_delayed(site, self.inner().now(), deadline, task)
+        self.post_delayed(site, self.inner().exact_now(), deadline, task)
     }
 
     fn post_delayed<F>(&self, site: Site, now: Instant, deadline: Instant, task: F) -> Result<TaskHandle, PostError<F>>
@@ -110,10 +144,8 @@ impl DispatcherHandle {
         }
         probe::point(Point::Post);
         let make = || Callback::new(make());
-        let details = inner.details(location, deadline);
-        let accepted = inner.accept_armed_at(now, Stage::Delayed, Kind::Delayed, self.flavour(), details, make);
+        let accepted = inner.accept_delayed(now, self.flavour(), deadline, location, make);
         let id = accepted.map_err(|_| Status::BadState)?;
-        inner.arm_timer(id, deadline);
         Ok(TaskHandle::new(inner, id))
     }
 
@@ -126,7 +158,7 @@ impl DispatcherHandle {
     where
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
-        let now = self.inner().now();
+        let now = self.inner().exact_now();
         self.post_delayed(Site::caller(), now, now + delay, task)
     }
 }

@@ -194,6 +194,11 @@ impl DispatcherInner {
         self.pool.reactor().clock().now()
     }
 
+    /// The same time, without an atomic operation to make the coarse clock show it.
+    pub(super) fn exact_now(&self) -> Instant {
+        self.pool.reactor().clock().exact()
+    }
+
     /// The state behind stop tokens, made when the first one is asked for.
     pub(crate) fn stop_state(&self) -> Arc<StopState> {
         // Made under the lock, so that a shutdown that begins at this moment either finds it or is seen by it.
@@ -316,21 +321,7 @@ impl DispatcherInner {
         location: Site,
         make: impl FnOnce() -> Callback,
     ) -> Result<OpId, NotAccepted> {
-        self.accept_armed_at(self.pool.time_after_rest(), stage, kind, flavour, self.details(location, deadline), make)
-    }
-
-    /// Like [`accept_armed`](DispatcherInner::accept_armed) where the time has been read already.
-    #[inline]
-    pub(crate) fn accept_armed_at(
-        &self,
-        now: Instant,
-        stage: Stage,
-        kind: Kind,
-        flavour: Flavour,
-        details: Details,
-        make: impl FnOnce() -> Callback,
-    ) -> Result<OpId, NotAccepted> {
-        let details = Details { accepted_at: now, ..details };
+        let details = Details { accepted_at: self.pool.time_after_rest(), ..self.details(location, deadline) };
         let mut core = self.admit()?;
         let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
         let id = core.queue.insert(entry, details, stage);
@@ -530,12 +521,12 @@ impl DispatcherInner {
         if core.queue.stage(id) == Some(Stage::OffloadRunning) {
             return None;
         }
-        let (entry, details) = core.queue.remove(id)?;
+        let (entry, source) = core.queue.remove(id)?;
         core.counts.taken_back += 1;
         probe::note(|| Note::TakenBack { ticket: id.ticket(self.id) });
         self.tell_if_idle(&core);
         drop(core);
-        self.take_down(details.source);
+        self.take_down(source);
         Some(entry.callback)
     }
 

@@ -4,12 +4,13 @@
 //! - A dispatcher is in `dispatchers` from its creation until its shutdown observer has returned.
 //! - Once `phase` has left `Open`, no dispatcher is added, ever.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::call_stack;
 use super::core::ShutdownObserver;
 use super::counters::Counters;
 use super::dispatcher::DispatcherInner;
+use super::dispatcher_list::DispatcherList;
 use super::driver::DriverState;
 #[cfg(not(shuttle))]
 use super::flavour::SourceIdentity;
@@ -36,8 +37,8 @@ enum Phase {
 
 struct Core {
     phase: Phase,
-    /// By number, so oldest first: numbers are given under the lock of this. One of many leaves as fast as one of few.
-    dispatchers: BTreeMap<DispatcherId, Arc<DispatcherInner>>,
+    /// Numbers are given under the lock of this.
+    dispatchers: DispatcherList,
     /// The first dispatcher that it ever had.
     first: Option<FirstDispatcher>,
     /// The numbers of those that are gone.
@@ -86,7 +87,7 @@ impl DriverInner {
     pub(crate) fn new(name: String, runtime: Arc<RuntimeInner>, open: bool) -> Arc<Self> {
         let core = Core {
             phase: if open { Phase::Open } else { Phase::Shutdown },
-            dispatchers: BTreeMap::new(),
+            dispatchers: DispatcherList::default(),
             first: None,
             retired: Counters::default(),
             observing: None,
@@ -159,8 +160,13 @@ impl DriverInner {
         if self.power.lock().is_suspended() {
             dispatcher.start_parked();
         }
-        core.dispatchers.insert(dispatcher.id(), Arc::clone(&dispatcher));
+        core.dispatchers.push(Arc::clone(&dispatcher));
         Ok(dispatcher)
+    }
+
+    /// Whether it has no dispatcher that is not gone.
+    pub(super) fn has_no_dispatcher(&self) -> bool {
+        self.core.lock().dispatchers.is_empty()
     }
 
     /// The dispatchers that are not gone, oldest first.
@@ -212,14 +218,17 @@ impl DriverInner {
     /// A dispatcher's shutdown observer has returned.
     pub(crate) fn dispatcher_is_gone(self: &Arc<Self>, dispatcher: &Arc<DispatcherInner>) {
         let mut core = self.core.lock();
-        let Some(gone) = core.dispatchers.remove(&dispatcher.id()) else { return };
+        let Some(gone) = core.dispatchers.remove(dispatcher.id()) else { return };
         core.retired += gone.retire();
         let observers = core.observers_if_due(&self.power);
+        let was_last = core.dispatchers.is_empty();
         drop(core);
         drop(gone);
         match observers {
             Some(observers) => self.run_observers(observers),
-            None => self.runtime.something_is_gone(),
+            // Nobody waits for one of several.
+            None if was_last => self.runtime.something_is_gone(),
+            None => {}
         }
     }
 
@@ -296,7 +305,6 @@ impl DriverInner {
             core.observing = None;
             core.is_over = true;
         }
-        self.runtime.something_is_gone();
         self.runtime.driver_is_over();
     }
 
@@ -354,7 +362,7 @@ impl DriverInner {
 
     pub(crate) fn counters(&self) -> Counters {
         let core = self.core.lock();
-        core.retired + core.dispatchers.values().map(|dispatcher| dispatcher.counters()).sum()
+        core.retired + core.dispatchers.iter().map(|dispatcher| dispatcher.counters()).sum()
     }
 
     pub(crate) fn panics(&self) -> u64 {
@@ -365,7 +373,7 @@ impl DriverInner {
 impl Core {
     /// Its dispatchers, oldest first.
     fn all(&self) -> Vec<Arc<DispatcherInner>> {
-        self.dispatchers.values().map(Arc::clone).collect()
+        self.dispatchers.iter().map(Arc::clone).collect()
     }
 
     /// The observers, if the shutdown has begun, no dispatcher is left, and nobody is being told of a suspend. They are
@@ -383,8 +391,15 @@ impl Core {
 
 impl Drop for DriverInner {
     fn drop(&mut self) {
-        let retired = self.core.lock().retired;
+        let (retired, is_over) = {
+            let core = self.core.lock();
+            (core.retired, core.is_over)
+        };
         self.runtime.retire(self.id, retired);
+        if !is_over {
+            // Nobody is left who could use it or shut it down.
+            self.runtime.driver_is_over();
+        }
     }
 }
 

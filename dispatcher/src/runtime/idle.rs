@@ -11,6 +11,7 @@
 //! A runtime is idle when all its dispatchers were idle at one moment. They are looked at twice: if each is idle both
 //! times, and nothing has become ready or ended on any of them between, then all were idle between the two looks.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::callback_queue::{Kind, Stage};
@@ -120,7 +121,7 @@ impl DispatcherInner {
 impl DriverInner {
     /// Whether none of its dispatchers exists and none of its observers runs or is still to run.
     pub(super) fn is_at_its_end(&self) -> bool {
-        self.dispatchers().is_empty() && (self.is_open() || self.is_over())
+        self.has_no_dispatcher() && (self.is_open() || self.is_over())
     }
 }
 
@@ -286,7 +287,12 @@ impl Runtime {
         for driver in &drivers {
             driver.begin_shutdown();
         }
-        let are_over = || drivers.iter().all(|driver| driver.is_over());
+        // Who is over stays so, so each look goes on where the last one ended.
+        let over = Cell::new(0);
+        let are_over = || {
+            over.set(over.get() + drivers[over.get()..].iter().take_while(|driver| driver.is_over()).count());
+            over.get() == drivers.len()
+        };
         match inner.wait_until_gone(Clock::real().now() + timeout, are_over) {
             true => Ok(()),
             false => Err(ShutdownError::TimedOut(Box::new(self.dump()))),

@@ -15,6 +15,7 @@ pub(crate) mod core;
 mod counters;
 mod delayed;
 pub(crate) mod dispatcher;
+mod dispatcher_list;
 mod driver;
 mod driver_inner;
 mod dump;

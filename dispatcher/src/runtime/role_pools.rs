@@ -160,6 +160,9 @@ impl RolePools {
 
     /// Takes out the pools whose threads have ended. Whoever gets them joins and drops them without the lock.
     pub(crate) fn take_ended(&mut self) -> Vec<Arc<Pool>> {
+        if self.ending.is_empty() {
+            return Vec::new();
+        }
         self.ending.extract_if(.., |pool| pool.has_ended()).collect()
     }
 

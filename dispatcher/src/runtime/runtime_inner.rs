@@ -39,12 +39,14 @@ pub(crate) struct Settings {
 struct Core {
     pools: RolePools,
     drivers: Vec<Weak<DriverInner>>,
+    /// How many drivers have not shut down.
+    alive: usize,
     /// The numbers of drivers that are gone.
     retired: Counters,
     panic_observers: Vec<PanicObserver>,
     closing: bool,
     closed: bool,
-    /// How many dispatchers and drivers have gone.
+    /// How often a driver has lost its last dispatcher, or has shut down.
     gone: u64,
 }
 
@@ -70,6 +72,7 @@ impl RuntimeInner {
         let core = Core {
             pools,
             drivers: Vec::new(),
+            alive: 0,
             retired: Counters::default(),
             panic_observers: std::mem::take(&mut settings.panic_observers),
             closing: false,
@@ -204,6 +207,7 @@ impl RuntimeInner {
     pub(crate) fn new_driver(self: &Arc<Self>, name: String) -> Arc<DriverInner> {
         let mut core = self.core.lock();
         let driver = DriverInner::new(name, Arc::clone(self), !core.closing);
+        core.alive += usize::from(!core.closing);
         if core.drivers.len() == core.drivers.capacity() {
             // Now and then is enough: were it each time, many drivers would cost by the square of their number.
             core.drivers.retain(|driver| driver.strong_count() > 0);
@@ -279,7 +283,7 @@ impl RuntimeInner {
         self.all_pools().iter().any(|pool| pool.is_current() || pool.lanes().is_current())
     }
 
-    /// A dispatcher is gone, or the observers of a driver have returned.
+    /// A driver has lost its last dispatcher.
     pub(crate) fn something_is_gone(&self) {
         self.core.lock().gone += 1;
         self.changed.notify_all();
@@ -303,17 +307,19 @@ impl RuntimeInner {
         }
     }
 
-    /// A driver has shut down.
+    /// A driver has shut down, or it is gone without that.
     pub(crate) fn driver_is_over(&self) {
+        let mut core = self.core.lock();
+        core.alive -= 1;
+        core.gone += 1;
+        drop(core);
+        self.changed.notify_all();
         self.close_if_over();
     }
 
     fn close_if_over(&self) {
-        if !self.core.lock().closing || !self.drivers().iter().all(|driver| driver.is_over()) {
-            return;
-        }
         let mut core = self.core.lock();
-        if !core.closed {
+        if core.closing && core.alive == 0 && !core.closed {
             core.closed = true;
             core.pools.close();
             self.changed.notify_all();

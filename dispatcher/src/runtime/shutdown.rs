@@ -144,6 +144,11 @@ impl Core {
     /// Puts all that is pending into the order of cancellation.
     fn mark_canceled(&mut self, dispatcher: DispatcherId) -> Leftovers {
         let mut left = Leftovers::default();
+        if self.queue.has_only_row() {
+            self.parking.is_on = false;
+            self.queue.cancel_row();
+            return left;
+        }
         let irqs: Vec<_> = self.queue.ids(Stage::Bound).collect();
         for &id in &irqs {
             let (source, trigger) = self.close_irq(dispatcher, id);

@@ -203,6 +203,11 @@ impl CallbackQueue {
         self.slot(id).map_or(id, |slot| slot.noted_as)
     }
 
+    /// Whether nothing ever stood anywhere but in the row.
+    pub(crate) fn has_only_row(&self) -> bool {
+        self.table.is_none()
+    }
+
     /// All that stands in the row, and what enters it from now on, is told `Canceled`.
     pub(crate) fn cancel_row(&mut self) {
         self.row_is_canceled = true;
@@ -305,11 +310,12 @@ impl CallbackQueue {
         }
     }
 
-    /// Takes an operation out, which ends it; `None` when it has ended already.
+    /// Takes an operation out, which ends it; `None` when it has ended already. The source of its event comes with it, to be
+    /// disarmed.
     #[inline]
-    pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, Details)> {
-        let details = self.slot(id)?.details;
-        self.table.as_mut()?.take(id).map(|entry| (entry, details))
+    pub(crate) fn remove(&mut self, id: OpId) -> Option<(Entry, EventSource)> {
+        let source = self.slot(id)?.details.source;
+        self.table.as_mut()?.take(id).map(|entry| (entry, source))
     }
 
     /// Takes out an operation that is about to be called, and says where it was registered and what its event would have
@@ -405,8 +411,9 @@ impl CallbackQueue {
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
-        let all = Stage::ALL.into_iter().flat_map(|stage| self.pending(stage));
-        all.filter(|pending| pending.kind.is_callback()).count() as u64
+        let of_row = self.row.iter().filter(|posted| posted.kind.is_callback()).count();
+        let of_table = self.table.as_ref().map_or(0, |table| table.count_callbacks());
+        (of_row + of_table) as u64
     }
 
     /// How many operations stand in a stage.

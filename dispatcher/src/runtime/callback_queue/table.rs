@@ -220,6 +220,15 @@ impl Table {
         self.indexes(stage).map(|index| &self.slots[index as usize])
     }
 
+    /// How many callbacks there are, counted by walking every list. Wakes of futures are not callbacks.
+    pub(super) fn count_callbacks(&self) -> usize {
+        let count_of = |stage| {
+            let kinds = self.slots(stage).filter_map(|slot| slot.entry.as_ref()).map(|entry| entry.kind);
+            kinds.filter(|kind| kind.is_callback()).count()
+        };
+        Stage::ALL.into_iter().map(count_of).sum()
+    }
+
     /// Unlinks all of a stage. Whoever gets the places links them anew.
     pub(super) fn take_list(&mut self, stage: Stage) -> Vec<u32> {
         let indexes = self.indexes(stage).collect();
