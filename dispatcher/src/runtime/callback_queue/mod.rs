@@ -166,7 +166,9 @@ impl CallbackQueue {
             none => Table::make(none),
         };
         let id = table.insert(entry, details, stage, self.row.entered());
-        self.note_length();
+        if stage == Stage::Ready {
+            self.note_length();
+        }
         id
     }
 
@@ -298,7 +300,9 @@ impl CallbackQueue {
         if !self.table.as_mut().is_some_and(|table| table.move_to(id, stage, behind)) {
             return false;
         }
-        self.note_length();
+        if stage == Stage::Ready {
+            self.note_length();
+        }
         true
     }
 
@@ -341,7 +345,7 @@ impl CallbackQueue {
         if let Some((id, Posted { callback, location, flavour, kind, .. })) = self.pop_posted() {
             return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome() }, location));
         }
-        let first = self.ids(Stage::Ready).next()?;
+        let first = self.table.as_ref()?.first_ready()?;
         self.take_noted(first)
     }
 
@@ -445,7 +449,10 @@ impl CallbackQueue {
 
     #[inline]
     fn note_length(&mut self) {
-        self.longest = self.longest.max(u32::try_from(self.len_of(Stage::Ready)).unwrap_or(u32::MAX));
+        let len = self.len_of(Stage::Ready);
+        if len > self.longest as usize {
+            self.longest = u32::try_from(len).unwrap_or(u32::MAX);
+        }
     }
 
     #[inline]

@@ -183,6 +183,15 @@ impl Table {
         head != NONE && self.slots[head as usize].behind <= left
     }
 
+    /// The operation that has been ready for longest.
+    #[inline]
+    pub(super) fn first_ready(&self) -> Option<OpId> {
+        match self.lists[Stage::Ready as usize].head {
+            NONE => None,
+            index => Some(OpId::new(index, self.slots[index as usize].generation)),
+        }
+    }
+
     /// Whether nothing stands in a stage.
     #[inline]
     pub(super) fn is_empty_of(&self, stage: Stage) -> bool {
