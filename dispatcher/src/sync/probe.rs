@@ -9,8 +9,8 @@
 
 use std::panic::Location;
 
-#[cfg(not(loom))]
 use crate::site::Site;
+#[cfg(not(loom))]
 use crate::sync::Weak;
 
 /// What is decided. Always legal ways to go on, of which production takes the one that comes first.
