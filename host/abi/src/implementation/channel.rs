@@ -375,7 +375,7 @@ pub(crate) unsafe fn fdf_channel_wait_async(
     let state = unsafe { State::of(&raw mut (*channel_read).state) };
     state.set(number as usize);
     let told = Arc::downgrade(&end);
-    let begun = end.channel.begin_read(face.handle(), move |outcome: Result<(), Status>| {
+    let begun = end.channel.begin_read(&face.handle(), move |outcome: Result<(), Status>| {
         let Some(end) = told.upgrade() else { return };
         tell(end, number, outcome);
     });

@@ -113,10 +113,11 @@ impl Face {
         unsafe { Face::of(function, dispatcher.cast()) }
     }
 
-    /// The dispatcher, in this view.
-    pub(crate) fn handle(&self) -> &DispatcherHandle {
+    /// The dispatcher, in this view. It comes with a reference of its own: what is done by it may lead to the shutdown
+    /// observer, which frees the record on another thread before this one has come back.
+    pub(crate) fn handle(&self) -> DispatcherHandle {
         // Whoever is given a pointer early, which is the shutdown observer alone, waits for whoever makes the dispatcher.
-        self.handle.wait()
+        self.handle.wait().clone()
     }
 
     pub(crate) fn record(&self) -> &Record {

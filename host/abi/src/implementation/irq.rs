@@ -115,7 +115,7 @@ pub(crate) unsafe fn unbind(face: &'static Face, irq: *mut async_irq_t) -> zx_st
     if !BOUND.with(key, |bound| std::ptr::eq(bound.face, face)).unwrap_or(false) {
         return ZX_ERR_NOT_FOUND;
     }
-    if current().is_none_or(|current| current != *face.handle()) {
+    if current().is_none_or(|current| current != face.handle()) {
         return ZX_ERR_BAD_STATE;
     }
     let Some(bound) = BOUND.remove(key) else { return ZX_ERR_NOT_FOUND };

@@ -119,7 +119,7 @@ pub(crate) unsafe fn fdf_testing_set_default_dispatcher(dispatcher: *mut fdf_dis
     }
     // SAFETY: as this function.
     let face = unsafe { Face::of("fdf_testing_set_default_dispatcher", dispatcher) };
-    code(set_default_dispatcher(Some(face.handle())))
+    code(set_default_dispatcher(Some(&face.handle())))
 }
 
 /// Whether an unmanaged dispatcher is left that has not shut down.

@@ -44,7 +44,7 @@ pub(crate) unsafe fn fdf_token_register(
         // SAFETY: called as the header says; nothing of C's is used afterwards.
         unsafe { function(face.as_fdf(), handler.get(), status, handle) };
     };
-    let Err(refused) = token.register(face.handle(), tell) else { return ZX_OK };
+    let Err(refused) = token.register(&face.handle(), tell) else { return ZX_OK };
     if refused.status() != Status::PeerClosed {
         return ZX_ERR_BAD_STATE;
     }
