@@ -26,7 +26,7 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     plan.warnings().iter().for_each(logging::as_event);
     let mut signals = Signals::install();
     let exit = match &mut signals {
-        Ok(signals) => serve(plan, signals, options.dump_on_signal),
+        Ok(signals) => serve(plan, signals, options),
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
             Exit::Failed
@@ -37,8 +37,8 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     exit
 }
 
-fn serve(plan: Plan, signals: &mut Signals, dumps: Format) -> Exit {
-    let stop_timeout = plan.stop_timeout();
+fn serve(plan: Plan, signals: &mut Signals, options: &RunOptions) -> Exit {
+    let (dumps, mut stop_timeout) = (options.dump_on_signal, plan.stop_timeout());
     let (sender, events) = mpsc::channel();
     let bell = signals.bell();
     let host = Host::builder(plan).observer(move |event| {
@@ -67,7 +67,12 @@ fn serve(plan: Plan, signals: &mut Signals, dumps: Format) -> Exit {
         }
     };
     host.start();
-    wait_for_the_end(signals, &events);
+    let reload = || {
+        if let Some(timeout) = reload(&host, options) {
+            stop_timeout = timeout;
+        }
+    };
+    wait_for_the_end(signals, &events, reload);
     end(&host, stop_timeout)
 }
 
@@ -89,7 +94,7 @@ fn end(host: &Host, timeout: Duration) -> Exit {
 }
 
 /// Writes the ready line when it is due, and returns when the host is to stop or stops by itself.
-fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>) {
+fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>, mut reload: impl FnMut()) {
     loop {
         for event in events.try_iter() {
             match event {
@@ -107,7 +112,40 @@ fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>) {
             tracing::info!("stopping; another signal ends the program at once");
             return;
         }
+        if signals.reload_was_asked() {
+            reload();
+        }
         signals.wait();
+    }
+}
+
+/// Reads the manifest again and applies what is different. What cannot be run changes nothing. Gives the time that a stop
+/// may take from now on.
+fn reload(host: &Host, options: &RunOptions) -> Option<Duration> {
+    let Some(manifest) = &options.manifest else {
+        tracing::info!("there is nothing to read again: the host runs the built-in manifest");
+        return None;
+    };
+    let plan = match prepare(Some(manifest), &options.settings) {
+        Ok((plan, _)) => plan,
+        Err(error) => {
+            error.diagnostics().iter().for_each(logging::as_event);
+            tracing::error!("the manifest was read again and cannot be run; the host goes on as it is");
+            return None;
+        }
+    };
+    plan.warnings().iter().for_each(logging::as_event);
+    let timeout = plan.stop_timeout();
+    match host.reload(plan) {
+        Ok(changes) => {
+            changes.iter().for_each(|change| tracing::info!("{change}"));
+            tracing::info!(changes = changes.len(), "the manifest was read again");
+            Some(timeout)
+        }
+        Err(error) => {
+            tracing::error!("the manifest is not taken over: {error}");
+            None
+        }
     }
 }
 

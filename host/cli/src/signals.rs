@@ -1,9 +1,11 @@
-//! SIGINT and SIGTERM, and the one place where the main thread waits.
+//! SIGINT, SIGTERM and SIGHUP, and the one place where the main thread waits.
 //!
 //! 1. A signal writes a byte into a socket pair. A thread of its own reads it and rings the bell that the main thread
 //!    waits for. That thread does nothing else, so nothing that blocks the others blocks it.
 //! 2. [`GRACE`] later it arms the handlers: the next signal ends the process in the handler itself, whatever the threads
 //!    of the program are stuck in.
+//!
+//! SIGHUP asks for the manifest to be read again: its handler notes it and rings the bell, and several at once are one.
 //!
 //! The grace is there because one request to stop may come as two signals: `timeout` sends one to the process and one to
 //! its group.
@@ -16,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::{INTERRUPTED, TERMINATED};
 
@@ -27,6 +29,7 @@ const GRACE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Signals {
     came: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
     bell: UnixStream,
     ringer: Bell,
     handlers: Vec<SigId>,
@@ -48,7 +51,11 @@ impl Signals {
         ringer.set_nonblocking(true)?;
         let ringer = Bell(Arc::new(ringer));
         let (read, written) = UnixStream::pair()?;
-        let mut signals = Signals { came, bell, ringer, handlers: Vec::new(), written: None, thread: None };
+        let reload = Arc::new(AtomicBool::new(false));
+        let mut signals = Signals { came, reload, bell, ringer, handlers: Vec::new(), written: None, thread: None };
+        // The note comes before the ring, so whoever wakes finds it.
+        signals.handlers.push(signal_hook::flag::register(SIGHUP, Arc::clone(&signals.reload))?);
+        signals.handlers.push(signal_hook::low_level::pipe::register(SIGHUP, signals.ringer.0.try_clone()?)?);
         for (signal, code) in [(SIGINT, INTERRUPTED), (SIGTERM, TERMINATED)] {
             let armed = Arc::clone(&armed);
             signals.handlers.push(signal_hook::flag::register_conditional_shutdown(signal, code, armed)?);
@@ -70,6 +77,12 @@ impl Signals {
     pub(crate) fn came(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release in `listen`; nothing is published, but it costs nothing here.
         self.came.load(Ordering::Acquire)
+    }
+
+    /// Whether the manifest is to be read again, since the last time that this was asked.
+    pub(crate) fn reload_was_asked(&self) -> bool {
+        // ORDERING: Acquire, as in `came`.
+        self.reload.swap(false, Ordering::Acquire)
     }
 
     /// Sleeps until a signal comes or the bell rings. What has happened since the last call is not slept over.
@@ -141,7 +154,12 @@ mod tests {
             signals.bell().ring();
         }
         signals.wait();
-        assert!(!signals.came());
+        assert!(!signals.came() && !signals.reload_was_asked());
+        // One test for all signals: they come to every test of the process.
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        signals.wait();
+        assert!(signals.reload_was_asked() && !signals.reload_was_asked() && !signals.came());
         // A second one that counted as such would end this process.
         signal_hook::low_level::raise(SIGTERM).unwrap();
         signal_hook::low_level::raise(SIGTERM).unwrap();
