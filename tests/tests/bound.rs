@@ -13,7 +13,7 @@ use fuchsine_dispatcher::{
     BoundCall, Dispatcher, DispatcherBound, DispatcherBuilder, DispatcherHandle, DispatcherState, Instant, PanicPolicy,
     RuntimeBuilder, Status, current,
 };
-use fuchsine_tests::pools::{World, on_every_pool, on_every_pool_with, on_pools};
+use fuchsine_tests::pools::{World, in_usual_order, on_every_pool, on_every_pool_with, on_pools};
 
 /// A value that notes what happens to it, and where.
 struct Noted {
@@ -116,7 +116,7 @@ fn a_bound_value_is_made_called_and_dropped_on_its_dispatcher_in_order() {
 
 #[test]
 fn calls_from_many_threads_never_overlap_and_each_is_made() {
-    on_every_pool(|world| {
+    in_usual_order(|world| {
         let log = Log::new();
         let home = home(world, &log);
         // No lock, no atomic: only the dispatcher touches it.

@@ -357,7 +357,7 @@ fn the_owner_may_be_dropped_by_the_observer_itself() {
 /// Shows U-26.
 #[test]
 fn two_threads_that_let_go_of_a_dispatcher_at_once_end_it_once() {
-    on_every_pool(|world| {
+    in_usual_order(|world| {
         let log = Log::default();
         let entry = log.clone();
         let dispatcher = make(world, "d", DispatcherBuilder::new().shutdown_observer(move || entry.add("observer")));

@@ -6,9 +6,11 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use fuchsine_dispatcher::testing::{Explorer, Failure, ForegroundRuntime, Schedule, Strategy, explore};
 use fuchsine_dispatcher::{Channel, DispatcherBound, DispatcherBuilder, Instant, Message};
@@ -197,4 +199,32 @@ fn who_waits_for_a_bound_value_waits_for_its_dispatcher() {
     drop(far);
     runtime.run_until_idle();
     assert!(runtime.waits().is_empty());
+}
+
+/// A waking is a moment of its own: the future counts as woken, and its dispatcher has not heard of it. A shutdown that comes
+/// in between has to wait for it.
+#[test]
+fn a_future_that_is_woken_while_its_dispatcher_shuts_down_ends_before_the_observer() {
+    explore(300, |runtime| {
+        let [sleeper, rouser, closer] = ["sleeper", "rouser", "closer"].map(|name| {
+            let driver = runtime.new_driver(name);
+            driver.new_dispatcher(DispatcherBuilder::new().name("main")).expect("it is made").release()
+        });
+        let slot = Arc::new(Mutex::new(None::<Waker>));
+        let kept = Arc::clone(&slot);
+        let sleeping = sleeper.spawn(poll_fn(move |context: &mut Context<'_>| {
+            *kept.lock().expect("nothing panics with it") = Some(context.waker().clone());
+            Poll::<()>::Pending
+        }));
+        drop(sleeping.expect("it is running"));
+        runtime.run_until_idle();
+        rouser
+            .post_task(move |_| {
+                let waker = slot.lock().expect("nothing panics with it").take();
+                waker.expect("it was polled").wake();
+            })
+            .expect("it is running");
+        closer.post_task(move |_| sleeper.shutdown_async()).expect("it is running");
+        runtime.run_until_idle();
+    });
 }

@@ -226,7 +226,7 @@ impl DispatcherHandle {
         let Some(id) = admit::<F>(self, location) else { return Err(SpawnError::shuts_down(future)) };
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         let (runnable, task) = async_task::spawn(tracked, self.waking(location));
-        self.begin(id, runnable);
+        self.begin(id, runnable, location);
         Ok(JoinHandle::new(task))
     }
 
@@ -274,19 +274,24 @@ impl DispatcherHandle {
         let tracked = Tracked::new(self.inner(), id, wrap(future));
         // The task itself checks at each poll and at the drop that it is on the thread of this call.
         let (runnable, task) = async_task::spawn_local(tracked, self.waking(location));
-        self.begin(id, runnable);
+        self.begin(id, runnable, location);
         Ok(JoinHandle::new(task))
     }
 
     fn waking(&self, location: Site) -> impl Fn(Runnable) + Send + Sync + use<> {
         let (dispatcher, flavour) = (Arc::clone(self.inner()), self.flavour());
-        move |runnable| dispatcher.accept_wake(Callback::new(Wake(runnable)), flavour, location)
+        move |runnable| {
+            // It counts as woken from here on, and its dispatcher has not heard of it.
+            probe::point(Point::Wake);
+            dispatcher.accept_wake(Callback::new(Wake(runnable)), flavour, location);
+        }
     }
 
     /// Has a future that was admitted polled for the first time.
-    fn begin(&self, id: FutureId, runnable: Runnable) {
+    fn begin(&self, id: FutureId, runnable: Runnable, location: Site) {
         self.inner().lock().futures.set_waker(id, runnable.waker());
-        runnable.schedule();
+        // As its waker would, which is not needed here.
+        self.inner().accept_wake(Callback::new(Wake(runnable)), self.flavour(), location);
     }
 }
 

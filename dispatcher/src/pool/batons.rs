@@ -15,7 +15,9 @@
 //!
 //! What blocks out of sight, in the kernel or on a channel of the standard library, keeps the baton. When it has had it for
 //! longer than [`Batons::patience`], which is measured in real time, the helper counts as *outside*: the crank goes on
-//! without it, and takes notice when it gives the baton back. That is the only case in which two threads move at once.
+//! without it, and takes notice when it gives the baton back. That is the only case in which two threads move at once. Where
+//! schedules are explored a helper is outside as soon as it is seen to wait for somebody else, which takes some
+//! milliseconds; as long as it computes, or sleeps for a time, the crank is patient.
 //!
 //! # Invariants
 //! - A helper that is idle, asleep or patient does not move.
@@ -69,6 +71,15 @@ impl Job {
         }
     }
 
+    /// What it is called, if it is no dispatcher's or driver's.
+    fn label(&self) -> Option<&'static str> {
+        match self {
+            Job::Turn(_) => None,
+            Job::Work(_) => Some("work of a lane"),
+            Job::Call(_) => Some("a call that the test makes"),
+        }
+    }
+
     fn run(self, pool: &Arc<Pool>) {
         match self {
             Job::Turn(task) => run_queue::as_current(pool.id(), || {
@@ -93,6 +104,8 @@ struct Place {
     job: Option<Begun>,
     /// Who does it, for whoever decides between several.
     actor: Option<Actor>,
+    /// What it is, if nobody has posted it.
+    label: Option<&'static str>,
     /// The pool whose job it does.
     pool: Weak<Pool>,
     /// It waits to be woken.
@@ -130,6 +143,8 @@ struct State {
     patient: VecDeque<Arc<Baton>>,
     /// Those that the crank did not wait for any longer.
     outside: Vec<Arc<Baton>>,
+    /// Whether there was ever one.
+    had_outside: bool,
     /// How much had been done when the crank last waited for `outside` in vain.
     waited_at: Option<u64>,
     patience: Option<Duration>,
@@ -198,7 +213,7 @@ impl Batons {
         let place = &mut state.places[baton.number];
         (place.busy, place.woken, place.given_up) = (true, false, false);
         place.pool = Arc::downgrade(pool);
-        place.actor = Some(job.actor());
+        (place.actor, place.label) = (Some(job.actor()), job.label());
         place.job = Some(Begun { job, pool: Arc::clone(pool), probe: probe::current() });
         self.pass(state, &baton);
         Some(baton)
@@ -219,15 +234,16 @@ impl Batons {
         state.places[baton.number].moves = true;
         baton.passed.notify_one();
         let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
-        // Somebody who stands aside may have what it waits for.
-        let is_watched = probe::is_interrupted();
+        // Somebody else may have what it waits for: who stands aside, or whose turn is next.
+        let is_watched = probe::current().is_some();
         while state.places[baton.number].moves {
             let is_late = match is_watched {
-                true => self.wait_or_see_asleep(&mut state, baton.number) || Clock::real().now() >= until,
+                true => self.wait_or_see_waiting(&mut state, baton.number) || Clock::real().now() >= until,
                 false => self.returned.wait_until(&mut state, until) == Wakeup::TimedOut,
             };
             if is_late && state.places[baton.number].moves {
                 state.outside.push(Arc::clone(baton));
+                state.had_outside = true;
                 if !is_watched {
                     tracing::warn!(
                         helper = %format_args!("{}-{}", self.name, baton.number),
@@ -240,21 +256,21 @@ impl Batons {
         Self::rethrow(state, baton.number);
     }
 
-    /// Waits a moment for a helper; true when it is seen to sleep all the time, and not for the baton.
-    fn wait_or_see_asleep(&self, state: &mut MutexGuard<'_, State>, number: usize) -> bool {
-        let mut sleeps = true;
+    /// Waits a moment for a helper; true when it is seen to wait all the time for somebody else, and not for the baton.
+    fn wait_or_see_waiting(&self, state: &mut MutexGuard<'_, State>, number: usize) -> bool {
+        let mut waits = true;
         for _ in 0..LOOKS {
             let until = Clock::real().now() + BETWEEN_LOOKS;
             if self.returned.wait_until(state, until) == Wakeup::Notified || !state.places[number].moves {
                 return false;
             }
-            // What has not started does not sleep. Where nothing can be seen it counts as asleep.
-            sleeps &= match state.places[number].started {
-                Some(os_id) => os_id.and_then(thread_id::is_asleep).unwrap_or(true),
+            // What has not started does not wait. Where nothing can be seen it counts as waiting.
+            waits &= match state.places[number].started {
+                Some(os_id) => os_id.and_then(thread_id::waits_for_others).unwrap_or(true),
                 None => false,
             };
         }
-        sleeps
+        waits
     }
 
     /// Waits until each of those outside has given the baton back or is seen to sleep. Does nothing if there is none.
@@ -264,11 +280,26 @@ impl Batons {
         for at in 0..state.outside.len() {
             let number = state.outside[at].number;
             while state.places[number].moves && Clock::real().now() < until {
-                if self.wait_or_see_asleep(&mut state, number) {
+                if self.wait_or_see_waiting(&mut state, number) {
                     break;
                 }
             }
         }
+    }
+
+    /// Those that have not given the baton back although the crank went on without them: who it is, and what it is called if
+    /// nobody has posted it.
+    #[cfg_attr(shuttle, allow(dead_code, reason = "no model asks who blocks"))]
+    pub(crate) fn outside(&self) -> Vec<(Option<Actor>, Option<&'static str>)> {
+        let state = self.state.lock();
+        let moving = state.outside.iter().map(|baton| &state.places[baton.number]).filter(|place| place.moves);
+        moving.map(|place| (place.actor, place.label)).collect()
+    }
+
+    /// Whether the crank ever went on without one: since then the order of things is not decided by a schedule alone.
+    #[cfg_attr(shuttle, allow(dead_code, reason = "no model asks who blocked"))]
+    pub(crate) fn had_outside(&self) -> bool {
+        self.state.lock().had_outside
     }
 
     fn rethrow(mut state: MutexGuard<'_, State>, number: usize) {

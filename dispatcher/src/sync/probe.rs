@@ -47,6 +47,8 @@ pub(crate) enum Point {
     Close,
     /// Before and after a future is polled.
     Await,
+    /// Before a future that is woken is queued.
+    Wake,
     /// Before a shutdown begins.
     Shutdown,
     /// In a callback, a poll or an observer, before the code of the user is called.

@@ -13,14 +13,23 @@ thread_local! {
 
 /// While `f` runs, the calling thread is refused every thread after the first `starts`.
 pub(crate) fn refuse_after<R>(starts: usize, f: impl FnOnce() -> R) -> R {
+    with(Some(starts), f)
+}
+
+fn with<R>(starts: Option<usize>, f: impl FnOnce() -> R) -> R {
     struct Restore(Option<usize>);
     impl Drop for Restore {
         fn drop(&mut self) {
             LEFT.with(|left| left.set(self.0));
         }
     }
-    let _restore = Restore(LEFT.with(|left| left.replace(Some(starts))));
+    let _restore = Restore(LEFT.with(|left| left.replace(starts)));
     f()
+}
+
+/// Threads that are started while `f` runs are neither refused nor counted.
+pub(crate) fn not_counted<R>(f: impl FnOnce() -> R) -> R {
+    with(None, f)
 }
 
 /// Counts one more thread that the calling thread starts.

@@ -6,8 +6,11 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io::Write;
 use std::time::Duration;
 
+use super::pending::pending_of;
+use super::watchdog::{Patience, Suspect, Watched, Watching};
 use crate::pool::Pool;
 use crate::pool::by_hand::TURNS_PER_LOOK;
 use crate::pool::ways::Way;
@@ -15,26 +18,30 @@ use crate::runtime::{Runtime, RuntimeInner};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::probe::{self, Actor, Others, Probe};
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, Weak};
 use crate::time::Instant;
 
 /// The crank of one runtime.
-#[derive(Debug, Default)]
 pub(super) struct Crank {
-    /// How often it was turned.
-    turns: AtomicU64,
     /// How many of these turns did something, and how many runs were begun.
     progress: AtomicU64,
     flags: Arc<Flags>,
     /// For pools that are made later too.
     patience: Mutex<Option<Duration>>,
+    watched: Arc<Watched>,
+    /// The same for whoever looks whether it hangs.
+    told: Arc<Patience>,
 }
 
 #[derive(Debug, Default)]
 struct Flags {
+    /// How often it was turned.
+    turns: AtomicU64,
     /// Set while somebody turns it.
     is_running: AtomicBool,
     quit: AtomicBool,
+    /// Set when a shutdown has told the test that something blocks.
+    told_to_block: AtomicBool,
 }
 
 /// The crank is in somebody's hand until this is dropped.
@@ -43,6 +50,8 @@ pub(super) struct Run<'a> {
     runtime: &'a Runtime,
     /// Up to when the clock may be advanced in this run.
     limit: Cell<Instant>,
+    /// Where schedules are explored the whole run is watched.
+    _watching: Option<Watching<'a>>,
 }
 
 impl Drop for Run<'_> {
@@ -52,6 +61,15 @@ impl Drop for Run<'_> {
 }
 
 impl Crank {
+    /// The crank of a runtime.
+    pub(super) fn new(runtime: &Runtime) -> Self {
+        let flags = Arc::<Flags>::default();
+        let turning = Turning { flags: Arc::clone(&flags), runtime: Arc::downgrade(runtime.inner()) };
+        let (progress, patience) = (AtomicU64::new(0), Mutex::new(None));
+        let told = Arc::<Patience>::default();
+        Crank { progress, flags, patience, watched: Watched::new(&told, turning), told }
+    }
+
     /// Takes the crank.
     pub(super) fn take<'a>(&'a self, runtime: &'a Runtime) -> Run<'a> {
         assert!(
@@ -65,7 +83,8 @@ impl Crank {
         }
         // Whoever turns it may have done something of his own since the last run.
         self.progress.fetch_add(1, Ordering::Relaxed);
-        Run { crank: self, runtime, limit: Cell::new(Instant::ZERO) }
+        let watching = probe::current().is_none().then(|| self.watched.watch());
+        Run { crank: self, runtime, limit: Cell::new(Instant::ZERO), _watching: watching }
     }
 
     /// Whether somebody turns it.
@@ -75,7 +94,28 @@ impl Crank {
 
     /// Changes how long it waits for what blocks out of sight, from the next run on.
     pub(super) fn set_patience(&self, patience: Duration) {
+        self.told.set(patience);
         *self.patience.lock() = Some(patience);
+    }
+
+    /// How patient it is.
+    pub(super) fn patience(&self) -> &Arc<Patience> {
+        &self.told
+    }
+
+    /// Changes for how long it may stand still in a turn.
+    pub(super) fn set_hang_limit(&self, limit: Duration) {
+        self.watched.set_limit(limit);
+    }
+
+    /// The test knows that the shutdown does not come to its end.
+    pub(super) fn note_told_to_block(&self) {
+        self.flags.told_to_block.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub(super) fn has_told_to_block(&self) -> bool {
+        self.flags.told_to_block.load(Ordering::Relaxed)
     }
 
     pub(super) fn quit_handle(&self) -> QuitHandle {
@@ -111,7 +151,7 @@ impl Run<'_> {
             self.runtime.inner().pools().iter().for_each(|pool| pool.batons().settle_outside());
             probe.turn(Arc::downgrade(&others));
         }
-        let turn = self.crank.turns.fetch_add(1, Ordering::Relaxed);
+        let turn = self.crank.flags.turns.fetch_add(1, Ordering::Relaxed);
         let count = self.runtime.inner().pool_count();
         // The pools take turns at being the first, so that one that is never idle starves no other.
         let (round, first) = (turn / count as u64, turn as usize % count);
@@ -195,6 +235,25 @@ impl Run<'_> {
 impl Others for RuntimeInner {
     fn can_go_on(&self) -> bool {
         self.pools().iter().any(|pool| pool.can_go_on())
+    }
+}
+
+/// Whoever turns the crank, for the watchdog.
+struct Turning {
+    flags: Arc<Flags>,
+    runtime: Weak<RuntimeInner>,
+}
+
+impl Suspect for Turning {
+    fn beat(&self) -> u64 {
+        self.flags.turns.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, to: &mut dyn Write) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        // There is nobody left to tell that it cannot be written.
+        let _ = writeln!(to, "in turn {} of the crank. What runs or waits:", self.beat());
+        let _ = writeln!(to, "{}", pending_of(&runtime));
     }
 }
 

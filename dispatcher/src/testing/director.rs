@@ -14,13 +14,16 @@
 //! - No lock of the director is held while a listener is told of a turn or a point, as it may do anything there.
 //! - A listener that is being told is not told of anything else; what is noted meanwhile reaches it when it returns.
 
+use std::io::Write;
 use std::panic::{Location, resume_unwind};
 
+use super::schedule::Schedule;
 use super::strategy::Picker;
 use super::trace::Recorder;
 use crate::pool::batons;
-use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe, Scarce};
+use crate::sync::thread::ThreadId;
 use crate::sync::{Arc, Mutex, Weak};
 
 /// Is told what happens in a run, and may bring things about.
@@ -51,6 +54,23 @@ pub(super) trait Listener: Send {
         let _ = step;
     }
 
+    /// What kept it from seeing all of the run, if anything did; asked when the run is over.
+    fn partial(&mut self) -> Option<String> {
+        None
+    }
+
+    /// At which step the innermost callback of a dispatcher began that runs, if that is known.
+    fn began_at(&self, dispatcher: u64) -> Option<u64> {
+        let _ = dispatcher;
+        None
+    }
+
+    /// What a thread runs, in words.
+    fn running_on(&self, thread: ThreadId) -> Option<String> {
+        let _ = thread;
+        None
+    }
+
     /// What is wrong, if anything is; asked after each turn and at the end.
     fn broken(&mut self) -> Option<String> {
         None
@@ -76,12 +96,13 @@ pub(super) struct Broken {
 /// How a director goes about a run.
 pub(super) struct Direction {
     pub(super) picker: Box<dyn Picker>,
-    pub(super) is_traced: bool,
     pub(super) allows_panics: bool,
     pub(super) max_steps: u64,
     pub(super) inline_choices: bool,
     pub(super) overlaps: bool,
     pub(super) slow_time: bool,
+    /// The number of the moment at which something is injected, if something is.
+    pub(super) moment: Option<u64>,
 }
 
 /// What the crank's turn panics with to end a run that has failed.
@@ -96,15 +117,18 @@ pub(super) struct Director {
     inline_choices: bool,
     overlaps: bool,
     slow_time: bool,
+    moment: Option<u64>,
     /// How many callbacks stand aside.
     interrupted: AtomicUsize,
+    /// How often the crank was turned and a point was come to, also after the end.
+    beats: AtomicU64,
 }
 
 struct State {
     picker: Box<dyn Picker>,
     step: u64,
     decisions: Vec<Decision>,
-    recorder: Option<Recorder>,
+    recorder: Recorder,
     /// What goes on by the crank that was turned last.
     others: Option<Weak<dyn Others>>,
     broken: Option<Broken>,
@@ -125,17 +149,18 @@ pub(super) struct Directed {
     pub(super) steps: u64,
     pub(super) decisions: Vec<Decision>,
     pub(super) broken: Option<Broken>,
-    pub(super) recorder: Option<Recorder>,
+    pub(super) recorder: Recorder,
+    pub(super) partial: Option<String>,
 }
 
 impl Director {
     pub(super) fn new(direction: Direction) -> Arc<Self> {
-        let Direction { picker, is_traced, allows_panics, max_steps, inline_choices, overlaps, slow_time } = direction;
+        let Direction { picker, allows_panics, max_steps, inline_choices, overlaps, slow_time, moment } = direction;
         let state = State {
             picker,
             step: 0,
             decisions: Vec::new(),
-            recorder: is_traced.then(Recorder::default),
+            recorder: Recorder::default(),
             others: None,
             broken: None,
             last_panic: None,
@@ -150,7 +175,9 @@ impl Director {
             inline_choices,
             overlaps,
             slow_time,
+            moment,
             interrupted: AtomicUsize::new(0),
+            beats: AtomicU64::new(0),
         })
     }
 
@@ -163,11 +190,26 @@ impl Director {
         self.state.lock().step
     }
 
+    /// A number that grows whenever something goes on.
+    pub(super) fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
     /// Fails the run, unless it has failed before.
     pub(super) fn fail(&self, message: String) {
         let mut state = self.state.lock();
         let step = state.step;
         state.broken.get_or_insert(Broken { step, message });
+    }
+
+    /// Fails the run, or adds to what it has failed by.
+    pub(super) fn fail_or_add(&self, message: String) {
+        let mut state = self.state.lock();
+        let step = state.step;
+        match &mut state.broken {
+            Some(broken) => broken.message = format!("{}\n{message}", broken.message),
+            None => state.broken = Some(Broken { step, message }),
+        }
     }
 
     /// What the last panic said, and where it was.
@@ -184,7 +226,9 @@ impl Director {
 
     /// The run is over: from here on nothing is decided and nobody is told.
     pub(super) fn close(&self) -> Directed {
-        let listeners = std::mem::take(&mut *self.listeners.lock());
+        let mut listeners = std::mem::take(&mut *self.listeners.lock());
+        let seated = listeners.iter_mut().filter_map(|seat| seat.listener.as_mut());
+        let partial = seated.fold(None, |partial, listener| partial.or_else(|| listener.partial()));
         drop(listeners);
         let mut state = self.state.lock();
         state.is_over = true;
@@ -192,7 +236,8 @@ impl Director {
             steps: state.step,
             decisions: std::mem::take(&mut state.decisions),
             broken: state.broken.take(),
-            recorder: state.recorder.take(),
+            recorder: std::mem::take(&mut state.recorder),
+            partial,
         };
         drop(state);
         directed
@@ -200,6 +245,7 @@ impl Director {
 
     /// Counts a step; `None` when the run is over.
     fn begin_step(&self, record: impl FnOnce(&mut Recorder, u64)) -> Option<u64> {
+        self.beats.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         if state.is_over {
             return None;
@@ -211,9 +257,7 @@ impl Director {
             let message = format!("it is not at its end after {} steps", self.max_steps);
             state.broken.get_or_insert(Broken { step, message });
         }
-        if let Some(recorder) = &mut state.recorder {
-            record(recorder, step);
-        }
+        record(&mut state.recorder, step);
         Some(step)
     }
 
@@ -241,6 +285,26 @@ impl Director {
         }
     }
 
+    /// See [`Listener::began_at`].
+    pub(super) fn began_at(&self, dispatcher: u64) -> Option<u64> {
+        let seats = self.listeners.lock();
+        seats.iter().filter_map(|seat| seat.listener.as_ref()).find_map(|listener| listener.began_at(dispatcher))
+    }
+
+    /// Says for the watchdog where it stands: by which schedule one comes there, what the thread runs, and what happened.
+    pub(super) fn report(&self, thread: ThreadId, to: &mut dyn Write) -> std::io::Result<()> {
+        let running = {
+            let seats = self.listeners.lock();
+            seats.iter().filter_map(|seat| seat.listener.as_ref()).find_map(|listener| listener.running_on(thread))
+        };
+        writeln!(to, "{}", running.as_deref().unwrap_or("no callback runs on its thread: the scenario itself waits"))?;
+        let state = self.state.lock();
+        let schedule = Schedule::of_picks(state.decisions.iter().map(|decision| decision.picked).collect());
+        let moment = self.moment.map_or_else(String::new, |moment| format!("@{moment}"));
+        writeln!(to, "FUCHSINE_SEED={schedule}{moment} leads there again; it hangs at step {} of:", state.step)?;
+        write!(to, "{}", state.recorder.trace())
+    }
+
     fn can_others_go_on(&self) -> bool {
         let others = self.state.lock().others.as_ref().and_then(Weak::upgrade);
         others.is_some_and(|others| others.can_go_on())
@@ -254,9 +318,7 @@ impl Director {
         let picked = pick(&mut *state.picker).min(of - 1);
         let step = state.step;
         state.decisions.push(Decision { step, choice, of, picked });
-        if let Some(recorder) = &mut state.recorder {
-            recorder.decision(choice, of, picked);
-        }
+        state.recorder.decision(choice, of, picked);
         picked
     }
 }
@@ -315,10 +377,7 @@ impl Probe for Director {
 
     fn next(&self, actors: &[Actor]) -> usize {
         let picked = self.decide(Choice::Next, actors.len(), |picker| picker.next(actors));
-        let mut state = self.state.lock();
-        if let Some(recorder) = &mut state.recorder {
-            recorder.goes_on(actors[picked]);
-        }
+        self.state.lock().recorder.goes_on(actors[picked]);
         picked
     }
 
@@ -355,9 +414,7 @@ impl Probe for Director {
                 let message = state.last_panic.clone().unwrap_or_else(|| "somewhere".to_owned());
                 state.broken.get_or_insert(Broken { step, message: format!("a callback panicked: {message}") });
             }
-            if let Some(recorder) = &mut state.recorder {
-                recorder.note(&note);
-            }
+            state.recorder.note(&note);
             state.step
         };
         for seat in &mut *self.listeners.lock() {

@@ -3,25 +3,25 @@
 //! 1. Each schedule has a fresh runtime, and a [`Director`] that the thread and its helpers ask.
 //! 2. The scenario runs, then the runtime is shut down under the same schedule, and the numbers are checked.
 //! 3. A schedule that fails is run again. If it takes another course then, the scenario is not deterministic, and that is
-//!    the report. Otherwise it is shrunk, and the report has the trace of the shortest one that fails so.
+//!    the report. Otherwise it is shrunk, and the report has the trace of the shortest one that fails so. The first schedule
+//!    is run twice in any case.
 
-use std::any::Any;
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use super::deadlock::Waits;
-use super::director::{Broken, Decision, Directed, Direction, Director, is_stop};
+use super::determinism::{difference, not_deterministic};
+use super::director::{Broken, Decision, Director};
 use super::exhaustive::{self, Along};
+use super::explored::Explored;
 use super::failure::Failure;
-use super::pending::pending_of;
+use super::run::{Ran, Run};
 use super::schedule::{Named, Schedule, Seeds, given_by_environment};
 use super::strategy::{Picker, Replay, Strategy};
-use super::trace::Trace;
 use super::watch::Watch;
-use super::{ForegroundRuntime, panics, shrink};
+use super::{ForegroundRuntime, shrink, watchdog};
 use crate::runtime::RuntimeBuilder;
-use crate::sync::{Arc, message_of, probe};
+use crate::sync::Arc;
 
 /// Runs `scenario` under as many schedules as `seeds` says, each with a fresh runtime.
 ///
@@ -59,51 +59,30 @@ pub fn explore(seeds: impl Into<Seeds>, scenario: impl Fn(&ForegroundRuntime)) -
     Explorer::new().seeds(seeds).explore(scenario)
 }
 
-/// What was explored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Explored {
-    /// How many schedules were run.
-    pub schedules: u64,
-    /// How many steps they had together.
-    pub steps: u64,
-    /// Whether there is no other schedule: an exhaustive search came to its end.
-    pub is_complete: bool,
-}
-
 /// Settings of an exploration.
 #[derive(Clone)]
 pub struct Explorer {
     seeds: Range<u64>,
     only: Option<Schedule>,
     strategy: Strategy,
-    inline_choices: bool,
-    overlaps: bool,
-    slow_time: bool,
-    allows_panics: bool,
-    max_steps: u64,
-    checks_determinism: bool,
+    pub(super) inline_choices: bool,
+    pub(super) overlaps: bool,
+    pub(super) slow_time: bool,
+    pub(super) allows_panics: bool,
+    pub(super) allows_foreign_threads: bool,
+    pub(super) max_steps: u64,
+    pub(super) hang_limit: Duration,
+    run_twice: RunTwice,
     shrinks: bool,
-    builder: Arc<dyn Fn() -> RuntimeBuilder + Send + Sync>,
+    pub(super) builder: Arc<dyn Fn() -> RuntimeBuilder + Send + Sync>,
 }
 
-/// Runs the scenario once: who picks, and whether a trace is wanted.
-pub(super) type Run<'a> = &'a dyn Fn(Box<dyn Picker>, bool) -> Ran;
-
-impl Explored {
-    fn count(&mut self, ran: &Ran) {
-        self.schedules += 1;
-        self.steps += ran.steps;
-    }
-}
-
-/// One run.
-pub(super) struct Ran {
-    pub(super) steps: u64,
-    pub(super) decisions: Vec<Decision>,
-    pub(super) broken: Option<Broken>,
-    pub(super) trace: Trace,
-    pub(super) pending: String,
+/// Which schedules are run twice although they pass, to see whether they take the same course.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunTwice {
+    None,
+    First,
+    Each,
 }
 
 impl Explorer {
@@ -117,8 +96,10 @@ impl Explorer {
             overlaps: true,
             slow_time: false,
             allows_panics: false,
+            allows_foreign_threads: false,
             max_steps: 100_000,
-            checks_determinism: false,
+            hang_limit: watchdog::LIMIT,
+            run_twice: RunTwice::First,
             shrinks: true,
             builder: Arc::new(RuntimeBuilder::new),
         }
@@ -177,6 +158,15 @@ impl Explorer {
         self
     }
 
+    /// Lets threads that are no part of a run use its dispatchers. Nothing can be said about such a dispatcher from then on:
+    /// no schedule decides what these threads do, and nobody is told of it. Such runs are judged in part, and counted as
+    /// [`partial`](Explored::partial). Without this they fail.
+    #[must_use = "a builder does nothing until `explore` is called"]
+    pub fn allow_foreign_threads(mut self) -> Self {
+        self.allows_foreign_threads = true;
+        self
+    }
+
     /// How runtimes are built: inline depth, panic policy. Batches have one callback each, whatever it says.
     #[must_use = "a builder does nothing until `explore` is called"]
     pub fn builder(mut self, builder: impl Fn() -> RuntimeBuilder + Send + Sync + 'static) -> Self {
@@ -191,11 +181,23 @@ impl Explorer {
         self
     }
 
-    /// Whether each schedule is run twice, and fails if it takes another course the second time. One that fails for
-    /// another reason is run twice in any case.
+    /// For how long the thread of the test may sleep without a step. It does when a callback that cannot let others go first,
+    /// or the scenario itself, blocks out of sight of this crate: on a channel of the standard library, a lock, in the
+    /// kernel. Nothing can end that, so the test would hang; after this time, or six times as much of processor time, a report
+    /// says who it is, at which step of which schedule, and the process ends. Ten seconds unless this was called;
+    /// `Duration::MAX` for as long as it takes.
+    #[must_use = "a builder does nothing until `explore` is called"]
+    pub fn hang_limit(mut self, limit: Duration) -> Self {
+        self.hang_limit = limit;
+        self
+    }
+
+    /// Whether each schedule is run twice, and fails if it takes another course the second time, or none is. Unless this was
+    /// called the first one is. One that fails for another reason is run twice in any case, and one in which something blocked out
+    /// of sight is not by itself: which of several threads is quicker then no schedule decides.
     #[must_use = "a builder does nothing until `explore` is called"]
     pub fn check_determinism(mut self, whether: bool) -> Self {
-        self.checks_determinism = whether;
+        self.run_twice = if whether { RunTwice::Each } else { RunTwice::None };
         self
     }
 
@@ -229,17 +231,18 @@ impl Explorer {
         let watch = |runtime: &ForegroundRuntime, director: &Arc<Director>| {
             director.listen(Box::new(Watch::new(&Arc::default(), runtime)));
         };
-        self.search(&|picker, is_traced| self.run(picker, is_traced, &watch, &scenario))
+        self.search(&|picker, is_traced| self.run(picker, is_traced, None, &watch, &scenario))
     }
 
     /// Runs all schedules that the settings ask for by `run`, which is told who picks and whether a trace is wanted.
     pub(super) fn search(&self, run: Run<'_>) -> Result<Explored, Box<Failure>> {
         let only = self.only.clone().or_else(|| given_by_environment().map(|(schedule, _)| schedule));
-        let mut explored = Explored { schedules: 0, steps: 0, is_complete: false };
+        let mut explored = Explored::default();
         match (only, self.strategy) {
             (Some(schedule), _) => self.run_one(&schedule, &mut explored, run)?,
             (None, Strategy::Exhaustive { limit }) => self.run_all(limit, &mut explored, run)?,
             (None, _) => {
+                self.seeds_or_failure()?;
                 for seed in self.seeds.clone() {
                     self.run_one(&Schedule::from(seed), &mut explored, run)?;
                 }
@@ -248,15 +251,31 @@ impl Explorer {
         Ok(explored)
     }
 
+    /// No schedule at all would pass, and show nothing.
+    pub(super) fn seeds_or_failure(&self) -> Result<(), Box<Failure>> {
+        if self.seeds.is_empty() {
+            let Range { start, end } = self.seeds;
+            return Err(Box::new(Failure::without_runs(format!(
+                "nothing was explored: there is no seed in {start}..{end}; give a count above 0, or a range whose end is \
+                 above its start"
+            ))));
+        }
+        Ok(())
+    }
+
     fn run_one(&self, schedule: &Schedule, explored: &mut Explored, run: Run<'_>) -> Result<(), Box<Failure>> {
         let ran = run(self.picker(schedule), false);
-        self.judge(schedule, &ran, explored.schedules, run)?;
+        self.judge(schedule, &ran, explored.schedules, self.runs_twice(explored.schedules), run)?;
         explored.count(&ran);
         Ok(())
     }
 
     /// Runs one schedule after the other until there is no other one.
     fn run_all(&self, limit: u64, explored: &mut Explored, run: Run<'_>) -> Result<(), Box<Failure>> {
+        if limit == 0 {
+            let message = "nothing was explored: the limit of the exhaustive search is 0; give it one above that";
+            return Err(Box::new(Failure::without_runs(message.to_owned())));
+        }
         let mut path = Vec::new();
         let mut before: Vec<Decision> = Vec::new();
         while explored.schedules < limit {
@@ -264,9 +283,9 @@ impl Explorer {
             let schedule = Schedule::of_picks(picks_of(&ran));
             if !exhaustive::is_along(&before, &path, &ran.decisions) {
                 let broken = not_deterministic(ran.steps, "what was decided before is not asked again");
-                return Err(Box::new(self.failure(&schedule, explored.schedules, broken, ran)));
+                return Err(Box::new(self.failure(&schedule, explored.schedules, broken, &ran)));
             }
-            self.judge(&schedule, &ran, explored.schedules, run)?;
+            self.judge(&schedule, &ran, explored.schedules, self.runs_twice(explored.schedules), run)?;
             explored.count(&ran);
             match exhaustive::next_path(&ran.decisions) {
                 Some(next) => path = next,
@@ -286,17 +305,22 @@ impl Explorer {
         schedule: &Schedule,
         first: &Ran,
         passed: u64,
+        runs_twice: bool,
         run: Run<'_>,
     ) -> Result<(), Box<Failure>> {
-        if first.broken.is_none() && !self.checks_determinism {
+        let is_compared = runs_twice && (!first.had_outside || self.runs_each_twice());
+        if first.broken.is_none() && !is_compared {
             return Ok(());
+        }
+        if let (true, Some(broken)) = (first.is_stuck, first.broken.clone()) {
+            return Err(Box::new(self.failure(schedule, passed, broken, first)));
         }
         let again = run(self.picker(schedule), true);
         if let Some(broken) = difference(first, &again) {
-            return Err(Box::new(self.failure(schedule, passed, broken, again)));
+            return Err(Box::new(self.failure(schedule, passed, broken, &again)));
         }
         let Some(broken) = again.broken.clone() else { return Ok(()) };
-        let failure = self.failure(schedule, passed, broken, again);
+        let failure = self.failure(schedule, passed, broken, &again);
         // Somebody who asks for picks wants to see these.
         let is_given = self.only.is_some() && matches!(schedule.0, Named::Picks(_));
         if !self.shrinks || is_given {
@@ -305,11 +329,35 @@ impl Explorer {
         Err(Box::new(shrunk(failure, picks_of(first), run)))
     }
 
-    pub(super) fn failure(&self, schedule: &Schedule, passed: u64, broken: Broken, ran: Ran) -> Failure {
+    /// Whether a schedule that passes is run twice, if so many were before it.
+    pub(super) fn runs_twice(&self, passed: u64) -> bool {
+        match self.run_twice {
+            RunTwice::None => false,
+            RunTwice::First => passed == 0,
+            RunTwice::Each => true,
+        }
+    }
+
+    /// Whether all of them are.
+    pub(super) fn runs_each_twice(&self) -> bool {
+        self.run_twice == RunTwice::Each
+    }
+
+    pub(super) fn failure(&self, schedule: &Schedule, passed: u64, broken: Broken, ran: &Ran) -> Failure {
         let Broken { step, message } = broken;
         let (schedule, shrunk) = (schedule.clone(), schedule.clone());
-        let (trace, pending) = (ran.trace, ran.pending);
-        Failure { schedule, passed, step, message, shrunk, trace, pending, moment: None, injected: None }
+        let (trace, pending) = (ran.recorder.trace(), ran.pending.clone());
+        Failure {
+            schedule,
+            passed,
+            step,
+            message,
+            shrunk,
+            trace,
+            pending,
+            is_of_a_run: true,
+            ..Failure::without_runs(String::new())
+        }
     }
 
     /// The one schedule that it is to run.
@@ -321,86 +369,12 @@ impl Explorer {
         self.seeds.clone()
     }
 
-    pub(super) fn allows_panics(&self) -> bool {
-        self.allows_panics
-    }
-
     pub(super) fn picker(&self, schedule: &Schedule) -> Box<dyn Picker> {
         match &schedule.0 {
             Named::Seed(seed) => self.strategy.picker(*seed),
             Named::Picks(picks) => Box::new(Replay::new(picks.clone())),
         }
     }
-
-    /// Runs the scenario once; `prepare` may add listeners.
-    pub(super) fn run(
-        &self,
-        picker: Box<dyn Picker>,
-        is_traced: bool,
-        prepare: &impl Fn(&ForegroundRuntime, &Arc<Director>),
-        scenario: &impl Fn(&ForegroundRuntime),
-    ) -> Ran {
-        panics::tell_probes();
-        let director = Director::new(Direction {
-            picker,
-            is_traced,
-            allows_panics: self.allows_panics,
-            max_steps: self.max_steps,
-            inline_choices: self.inline_choices,
-            overlaps: self.overlaps,
-            slow_time: self.slow_time,
-        });
-        let attached = probe::attach(Some(Arc::clone(&director) as Arc<dyn probe::Probe>));
-        let runtime = match ForegroundRuntime::with((self.builder)().batch(1)) {
-            Ok(runtime) => runtime,
-            Err(error) => panic!("the builder of an exploration makes no runtime: {error}"),
-        };
-        prepare(&runtime, &director);
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            scenario(&runtime);
-            finish(&runtime, &director);
-        }));
-        if let Err(payload) = outcome {
-            note_panic(&director, payload);
-        }
-        let pending = if is_traced { pending_of(&runtime) } else { String::new() };
-        let Directed { steps, decisions, broken, recorder } = director.close();
-        // What is left when a run has failed goes on in the usual order; nobody looks at what becomes of it.
-        let _ = catch_unwind(AssertUnwindSafe(|| {
-            let _ = runtime.shutdown();
-            drop(runtime);
-        }));
-        drop(attached);
-        let trace = recorder.map(super::trace::Recorder::into_trace).unwrap_or_default();
-        Ran { steps, decisions, broken, trace, pending }
-    }
-}
-
-/// Shuts the runtime down under the same schedule, and checks what it leaves.
-fn finish(runtime: &ForegroundRuntime, director: &Director) {
-    let waits = Waits::of(runtime);
-    if waits.is_deadlock() {
-        director.fail(format!("callbacks wait for each other when the scenario returns:\n{waits}"));
-        return;
-    }
-    if runtime.shutdown().is_err() {
-        director.fail("the shutdown does not come to its end: something blocks out of sight".to_owned());
-        return;
-    }
-    let counters = runtime.counters();
-    if counters.pending != 0 || !counters.add_up() {
-        director.fail(format!("after the shutdown the numbers do not add up: {counters:?}"));
-    }
-    director.tell_end();
-}
-
-fn note_panic(director: &Director, payload: Box<dyn Any + Send>) {
-    if is_stop(&*payload) {
-        return;
-    }
-    let message = message_of(payload);
-    let with_place = director.last_panic().filter(|last| last.starts_with(&message));
-    director.fail(format!("the scenario panicked: {}", with_place.unwrap_or(message)));
 }
 
 /// About so many steps are spent on making a schedule shorter: one that does not come to its end has very many.
@@ -419,7 +393,7 @@ fn shrunk(failure: Failure, picks: Vec<usize>, run: Run<'_>) -> Failure {
     let shrunk = Schedule::of_picks(picks_of(&ran));
     match ran.broken.clone().filter(|_| is_same(&ran)) {
         Some(Broken { step, message }) => {
-            Failure { step, message, shrunk, trace: ran.trace, pending: ran.pending, ..failure }
+            Failure { step, message, shrunk, trace: ran.recorder.trace(), pending: ran.pending, ..failure }
         }
         None => failure,
     }
@@ -431,35 +405,6 @@ fn first_line(broken: &Broken) -> Option<&str> {
 
 fn picks_of(ran: &Ran) -> Vec<usize> {
     ran.decisions.iter().map(|decision| decision.picked).collect()
-}
-
-fn not_deterministic(step: u64, how: &str) -> Broken {
-    let message = format!(
-        "the scenario is not deterministic: at step {step} the same schedule takes another course ({how}); look for \
-         the order of a hash map, a thread of its own, or the wall clock"
-    );
-    Broken { step, message }
-}
-
-/// Where a second run took another course than the first.
-fn difference(first: &Ran, again: &Ran) -> Option<Broken> {
-    let differ = first.decisions.iter().zip(&again.decisions).find(|(one, other)| one != other);
-    let (step, how) = match differ {
-        Some((one, other)) => (one.step, format!("{} before, {} now", pick_text(one), pick_text(other))),
-        None if first.decisions.len() != again.decisions.len() || first.steps != again.steps => {
-            (first.steps.min(again.steps), format!("{} steps before, {} now", first.steps, again.steps))
-        }
-        None if first.broken != again.broken => match first.broken.as_ref().or(again.broken.as_ref()) {
-            Some(broken) => (broken.step, "it fails only sometimes".to_owned()),
-            None => return None,
-        },
-        None => return None,
-    };
-    Some(not_deterministic(step, &how))
-}
-
-fn pick_text(decision: &Decision) -> String {
-    format!("{} of {} ({:?})", decision.picked + 1, decision.of, decision.choice)
 }
 
 impl Default for Explorer {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::director::{Director, Listener};
 use super::strategy::Replay;
-use super::{Explorer, Failure, ForegroundRuntime, Strategy, explore};
+use super::{Explorer, Failure, ForegroundRuntime, Seeds, Strategy, explore};
 use crate::runtime::{Dispatcher, DispatcherBuilder};
 use crate::sync::{Arc, Mutex, probe};
 
@@ -175,7 +175,7 @@ fn a_listener_may_do_anything_at_a_point_and_fails_a_run() {
             let meddler = Meddler { runtime: (**runtime).clone(), told: Arc::clone(&told), at, is_over: false };
             director.listen(Box::new(meddler));
         };
-        let ran = explorer.run(Box::new(Replay::new(Vec::new())), true, &meddle, &|runtime| {
+        let ran = explorer.run(Box::new(Replay::new(Vec::new())), true, None, &meddle, &|runtime| {
             let dispatcher = dispatcher(runtime, "meddled", DispatcherBuilder::new());
             let home = dispatcher.handle();
             // Refused after the shutdown.
@@ -183,7 +183,7 @@ fn a_listener_may_do_anything_at_a_point_and_fails_a_run() {
             runtime.run_until_idle();
         });
         let broken = ran.broken.expect("it finds fault");
-        assert_eq!(broken.message, "it came to its end", "{}", ran.trace);
+        assert_eq!(broken.message, "it came to its end", "{}", ran.recorder.trace());
     }
     assert!(told.lock().0 > 0);
 }
@@ -219,6 +219,54 @@ fn a_scenario_that_is_not_deterministic_is_reported_as_such() {
         runtime.run_until_idle();
     });
     assert!(found.message.contains("not deterministic: at step"), "{found}");
+}
+
+/// The first schedule is run twice unless somebody says otherwise.
+#[test]
+fn a_scenario_that_is_another_one_each_time_is_found_at_once() {
+    let calls = Mutex::new(0);
+    let changing = |runtime: &ForegroundRuntime| {
+        *calls.lock() += 1;
+        let dispatcher = dispatcher(runtime, "one", DispatcherBuilder::new());
+        (0..*calls.lock() % 2).for_each(|_| dispatcher.post_task(|_| ()).expect("it is running"));
+        runtime.run_until_idle();
+    };
+    let found = failure(Explorer::new(), changing);
+    assert!(found.message.contains("not deterministic: at step") && found.passed == 0, "{found}");
+    Explorer::new().check_determinism(false).explore(changing);
+}
+
+#[test]
+fn an_exploration_of_nothing_fails_and_says_so() {
+    for seeds in [Seeds::from(0), Seeds::from(9..9)] {
+        let found = failure(Explorer::new().seeds(seeds), |_| ());
+        assert!(found.to_string().starts_with("nothing was explored: there is no seed in "), "{found}");
+    }
+    let found = failure(Explorer::new().strategy(Strategy::Exhaustive { limit: 0 }), |_| ());
+    assert!(found.to_string().contains("the limit of the exhaustive search is 0"), "{found}");
+}
+
+/// Nothing can be said about a dispatcher that threads use which no schedule decides about.
+#[test]
+fn a_run_that_a_foreign_thread_takes_part_in_fails_unless_that_is_allowed_and_is_counted() {
+    for shuts_down in [false, true] {
+        let scenario = |runtime: &ForegroundRuntime| {
+            let dispatcher = dispatcher(runtime, "shared", DispatcherBuilder::new());
+            std::thread::scope(|scope| {
+                scope.spawn(|| match shuts_down {
+                    true => dispatcher.shutdown_async(),
+                    false => dispatcher.post_task(|_| ()).expect("it is running"),
+                });
+            });
+            runtime.run_until_idle();
+        };
+        let found = failure(Explorer::new().shrink(false), scenario).to_string();
+        let what = if shuts_down { "shuts down" } else { "posts to" };
+        let who = format!("a thread that is no part of it {what} dispatcher \"main\" of driver \"shared\"");
+        assert!(found.contains("can be judged in part only") && found.contains(&who), "{found}");
+        let explored = Explorer::new().allow_foreign_threads().seeds(5).explore(scenario);
+        assert_eq!((explored.schedules, explored.partial), (5, 5), "{explored}");
+    }
 }
 
 fn exhaust(explorer: Explorer, scenario: impl Fn(&ForegroundRuntime)) -> u64 {

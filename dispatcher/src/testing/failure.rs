@@ -27,11 +27,26 @@ pub struct Failure {
     pub moment: Option<u64>,
     /// What was injected, and where that was.
     pub injected: Option<String>,
+    /// Whether it is about a run, and not about there being none.
+    pub(super) is_of_a_run: bool,
+}
+
+impl Failure {
+    /// Nothing was run that could have shown anything.
+    pub(super) fn without_runs(message: String) -> Self {
+        let schedule = Schedule::of_picks(Vec::new());
+        let (shrunk, trace) = (schedule.clone(), Trace::default());
+        let (passed, step, pending, moment, injected) = (0, 0, String::new(), None, None);
+        Failure { schedule, passed, step, message, shrunk, trace, pending, moment, injected, is_of_a_run: false }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { schedule, passed, step, message, shrunk, trace, pending, moment, injected } = self;
+        let Failure { schedule, passed, step, message, shrunk, trace, pending, moment, injected, is_of_a_run } = self;
+        if !is_of_a_run {
+            return f.write_str(message);
+        }
         let moment = moment.map_or_else(String::new, |moment| format!("@{moment}"));
         writeln!(f, "{message}")?;
         if let Some(injected) = injected {

@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::crank::{Crank, QuitHandle, Run};
+use super::out_of_sight::OutOfSight;
 use super::target::Injection;
+use super::watchdog::Patience;
 use crate::runtime::{Driver, Runtime, RuntimeBuilder, RuntimeError};
 use crate::status::Status;
 use crate::sync::Arc;
@@ -26,6 +28,9 @@ const MOST_TURNS: u64 = 10_000_000;
 /// in a blocking call of this crate goes on in a later turn, when what it waits for has happened. In
 /// [`blocking`](crate::blocking) it lets everything else that can go on do so first. The thread that turns the crank
 /// cannot block: `blocking` and synchronous calls are refused there, and a [`StopToken`](crate::StopToken) does not wait.
+///
+/// While there are such runtimes, and for a second after, one thread of the process, `test-watchdog`, looks whether one of
+/// them hangs ([`set_hang_limit`](ForegroundRuntime::set_hang_limit)).
 ///
 /// # Examples
 /// ```
@@ -86,7 +91,12 @@ impl ForegroundRuntime {
     fn around(runtime: Runtime) -> Self {
         // From here on this thread knows that nothing happens while it waits.
         runtime.inner().default_pool().note_crank();
-        ForegroundRuntime { runtime, crank: Crank::default(), injection: Arc::default() }
+        ForegroundRuntime { crank: Crank::new(&runtime), runtime, injection: Arc::default() }
+    }
+
+    /// How patient the crank is.
+    pub(super) fn patience(&self) -> &Arc<Patience> {
+        self.crank.patience()
     }
 
     pub(super) fn take_crank(&self) -> Run<'_> {
@@ -276,6 +286,16 @@ impl ForegroundRuntime {
         self.crank.set_patience(patience);
     }
 
+    /// For how long the thread that turns the crank may sleep in one turn. It does when a callback blocks out of sight of this
+    /// crate: nothing can end that, so the test would hang. After this time, or six times as much of processor time, a report
+    /// says what runs, and the process ends. Ten seconds unless this was called; `Duration::MAX` for as long as it takes.
+    ///
+    /// With a [patience](ForegroundRuntime::set_patience) of your own it is five times that at least, as the thread sleeps while
+    /// it is patient.
+    pub fn set_hang_limit(&self, limit: Duration) {
+        self.crank.set_hang_limit(limit);
+    }
+
     /// Shuts all drivers down and turns the crank until they have: everything pending has been told `Canceled`, every
     /// observer has returned. A quit does not keep it from that.
     ///
@@ -291,6 +311,7 @@ impl ForegroundRuntime {
         self.runtime.shutdown_async();
         self.turn_regardless();
         if !self.runtime.inner().is_closed() {
+            self.crank.note_told_to_block();
             return Err(Status::TimedOut);
         }
         self.runtime.inner().join();
@@ -335,9 +356,20 @@ impl Deref for ForegroundRuntime {
 impl Drop for ForegroundRuntime {
     /// Everything pending is still told: a runtime that is dropped in the middle of a test shuts down, unless the test
     /// is failing already.
+    ///
+    /// # Panics
+    /// When a callback blocks out of sight, so that the shutdown does not come to its end and the test has not called
+    /// [`shutdown`](ForegroundRuntime::shutdown) to see that. The message says who it is.
     fn drop(&mut self) {
-        if !std::thread::panicking() && !self.crank.is_taken() {
-            let _ = self.shutdown();
+        if std::thread::panicking() || self.crank.is_taken() {
+            return;
+        }
+        let is_seen = self.crank.has_told_to_block() || probe::current().is_some();
+        if self.shutdown().is_err() && !is_seen {
+            let who = OutOfSight::of(self.inner(), &|_| None);
+            panic!(
+                "the foreground runtime does not shut down, as something blocks out of sight of the testing kit:\n{who}"
+            );
         }
     }
 }

@@ -10,54 +10,20 @@ use std::cell::RefCell;
 use std::fmt;
 
 use super::ForegroundRuntime;
-use super::director::{Broken, Director, Listener};
-use super::explorer::{Explorer, Ran};
+use super::determinism::difference_before;
+use super::director::{Broken, Decision, Director};
+use super::explorer::Explorer;
 use super::failure::Failure;
+use super::fallible::Fallible;
+use super::injected::Injected;
 use super::random::Random;
+use super::run::Ran;
 use super::schedule::{Schedule, given_by_environment};
 use super::strategy::Picker;
-use super::target::{Injection, Target};
-use super::trace::point_text;
+use super::target::Target;
+use super::trigger::{Trigger, What};
 use super::watch::{Scene, Watch};
-use crate::runtime::Runtime;
-use crate::sync::probe::{self, Point, Scarce};
 use crate::sync::{Arc, Mutex};
-
-/// What [`fail_every`] refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fallible {
-    /// The creation of a dispatcher: no resources.
-    Dispatcher,
-    /// A thread, for a dispatcher that allows sync calls or for work on a lane: no resources.
-    Thread,
-    /// The registration of a wait or an irq: no memory.
-    Registration,
-    /// The write of a message: the queue is full.
-    Write,
-}
-
-impl Fallible {
-    fn as_scarce(self) -> Scarce {
-        match self {
-            Fallible::Dispatcher => Scarce::Dispatcher,
-            Fallible::Thread => Scarce::Thread,
-            Fallible::Registration => Scarce::Registration,
-            Fallible::Write => Scarce::Write,
-        }
-    }
-}
-
-impl fmt::Display for Fallible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fallible::Dispatcher => "a refused dispatcher",
-            Fallible::Thread => "a refused thread",
-            Fallible::Registration => "a refused registration",
-            Fallible::Write => "a refused write",
-        })
-    }
-}
 
 /// Runs `scenario` once for each of its steps, and shuts `target` down there. The settings are those of
 /// [`Injector::new`].
@@ -73,6 +39,9 @@ impl fmt::Display for Fallible {
 /// # Panics
 /// With the report when a run fails, and when there is no such target at any step. `FUCHSINE_SEED` as in the report, such as
 /// `0@17`, runs that one alone.
+///
+/// Up to its injection each run has to be the one without: a scenario that takes another course is not deterministic, which
+/// is a failure too.
 ///
 /// # Examples
 /// ```
@@ -106,7 +75,7 @@ pub fn shutdown_at_every_step(scenario: impl Fn(&ForegroundRuntime), target: Tar
 
 /// Runs `scenario` once for each callback that begins in it, which panics then instead of running.
 ///
-/// Callbacks, polls of futures, and observers are counted alike. The panic is handled by the policy of the runtime: unless
+/// Callbacks, polls of futures, and observers are counted alike; a scenario without any fails. The panic is handled by the policy of the runtime: unless
 /// the [`Explorer`] of an [`Injector`] says otherwise, the driver of the callback shuts down. Another panic that follows from it
 /// is a failure.
 ///
@@ -133,7 +102,7 @@ pub fn panic_at_every_callback(scenario: impl Fn(&ForegroundRuntime)) -> Injecte
 }
 
 /// Runs `scenario` once for each time that it asks for something that can be refused, and refuses it then, as if resources
-/// were short.
+/// were short. A scenario that never asks for it fails.
 ///
 /// # Panics
 /// With the report when a run fails, as [`shutdown_at_every_step`].
@@ -160,20 +129,6 @@ pub fn fail_every(op: Fallible, scenario: impl Fn(&ForegroundRuntime)) -> Inject
     Injector::new().refusals(op, scenario)
 }
 
-/// What was injected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Injected {
-    /// How many schedules were run, each once or more.
-    pub schedules: u64,
-    /// How many runs had something injected.
-    pub injections: u64,
-    /// How many had not, because there was no such target at their moment: it did not exist yet, or had ended.
-    pub missed: u64,
-    /// How many steps all runs had together.
-    pub steps: u64,
-}
-
 /// Settings of injections.
 pub struct Injector {
     explorer: Explorer,
@@ -181,12 +136,28 @@ pub struct Injector {
     bound: u64,
 }
 
-/// What is injected.
-#[derive(Clone)]
-enum What {
-    Shutdown(Target),
-    Panic,
-    Refusal(Fallible),
+/// When something is injected.
+#[derive(Clone, Copy)]
+struct Moment<'a> {
+    /// Its number; 0 for never.
+    number: u64,
+    run_twice: bool,
+    /// What was decided in the run without it, if that is to be the same up to there.
+    without: Option<&'a [Decision]>,
+}
+
+impl Moment<'_> {
+    fn of(number: u64) -> Self {
+        Moment { number, run_twice: false, without: None }
+    }
+}
+
+/// What a run was.
+struct Gone {
+    /// How many moments it had.
+    moments: u64,
+    decisions: Vec<Decision>,
+    had_outside: bool,
 }
 
 impl Injector {
@@ -204,6 +175,9 @@ impl Injector {
     }
 
     /// Tries one moment of each seed, another one for each: many seeds see more that way than few seeds in full.
+    ///
+    /// A run is not compared with one without the injection then, as there is none of the same seed: that the scenario is
+    /// deterministic is seen from the first seed alone, unless [`check_determinism`](Explorer::check_determinism) says more.
     #[must_use = "a builder does nothing until something is injected"]
     pub fn one_step_a_seed(mut self) -> Self {
         self.one_a_seed = true;
@@ -274,11 +248,10 @@ impl Injector {
 
     fn search(&self, what: &What, scenario: &dyn Fn(&ForegroundRuntime)) -> Result<Injected, Box<Failure>> {
         let mut injected = Injected::default();
-        let mut most = 0;
         if let Some((schedule, moment)) = given_by_environment().or_else(|| Some((self.explorer.given()?, None))) {
             injected.schedules = 1;
             match moment {
-                Some(moment) => drop(self.go(what, &schedule, moment, scenario, &mut injected)?),
+                Some(moment) => self.one_moment(what, &schedule, moment, scenario, &mut injected)?,
                 None => {
                     self.every_moment(what, &schedule, scenario, &mut injected)?;
                     self.was_there(what, &schedule, scenario, &injected)?;
@@ -286,6 +259,8 @@ impl Injector {
             }
             return Ok(injected);
         }
+        self.explorer.seeds_or_failure()?;
+        let mut most = 0;
         for seed in self.explorer.seed_range() {
             injected.schedules += 1;
             let schedule = Schedule::from(seed);
@@ -293,20 +268,23 @@ impl Injector {
                 self.every_moment(what, &schedule, scenario, &mut injected)?;
                 continue;
             }
+            let run_twice = self.explorer.runs_twice(injected.schedules - 1);
             if most == 0 {
-                most = self.go(what, &schedule, 0, scenario, &mut injected)?;
+                let at = Moment { run_twice, ..Moment::of(0) };
+                most = self.go(what, &schedule, at, scenario, &mut injected)?.moments;
             }
             if most > 0 {
                 // Schedules differ in length: now and then the moment is after the end, which is a run as well.
                 let moment = 1 + Random::new(seed).below(most as usize) as u64;
-                most = most.max(self.go(what, &schedule, moment, scenario, &mut injected)?);
+                let at = Moment { run_twice: self.explorer.runs_each_twice(), ..Moment::of(moment) };
+                most = most.max(self.go(what, &schedule, at, scenario, &mut injected)?.moments);
             }
         }
         self.was_there(what, &Schedule::from(self.explorer.seed_range().start), scenario, &injected)?;
         Ok(injected)
     }
 
-    /// A target that is there at no moment at all is a name that is spelt wrong: the runs have shown nothing.
+    /// Runs that show nothing do not pass: a target whose name is spelt wrong, or nothing that could go wrong.
     fn was_there(
         &self,
         what: &What,
@@ -314,18 +292,51 @@ impl Injector {
         scenario: &dyn Fn(&ForegroundRuntime),
         injected: &Injected,
     ) -> Result<(), Box<Failure>> {
-        let What::Shutdown(target) = what else { return Ok(()) };
-        if injected.injections > 0 || injected.missed == 0 {
+        if injected.injections > 0 {
             return Ok(());
         }
+        let message = match what {
+            What::Shutdown(target) if injected.missed > 0 => format!(
+                "{target} never begins: {} moments were tried, and there was no such thing at any of them; look for a \
+                 name that is spelt in another way, or for a scenario that does not call `on_injection`",
+                injected.missed
+            ),
+            What::Shutdown(target) => format!(
+                "{target} never begins: the scenario has no step at which it could; make a driver, post something, and \
+                 turn the crank"
+            ),
+            What::Panic => {
+                "nothing has panicked: no callback begins in the scenario; post something, and turn the crank \
+                            before the scenario returns"
+                    .to_owned()
+            }
+            What::Refusal(op) => format!("{op} was never injected: the scenario asks for nothing of that kind"),
+        };
         let ran = self.run(what, 0, &Arc::default(), self.explorer.picker(schedule), true, scenario);
-        let message = format!(
-            "{target} never begins: {} moments were tried, and there was no such thing at any of them; look for a name \
-             that is spelt in another way, or for a scenario that does not call `on_injection`",
-            injected.missed
-        );
         let broken = Broken { step: ran.steps, message };
-        Err(Box::new(self.explorer.failure(schedule, injected.schedules, broken, ran)))
+        Err(Box::new(self.explorer.failure(schedule, injected.schedules, broken, &ran)))
+    }
+
+    /// The run that somebody asks for, who has its name from a report.
+    fn one_moment(
+        &self,
+        what: &What,
+        schedule: &Schedule,
+        moment: u64,
+        scenario: &dyn Fn(&ForegroundRuntime),
+        injected: &mut Injected,
+    ) -> Result<(), Box<Failure>> {
+        let at = Moment { run_twice: self.explorer.runs_twice(0), ..Moment::of(moment) };
+        let gone = self.go(what, schedule, at, scenario, injected)?;
+        if moment > gone.moments {
+            let message = format!(
+                "nothing was injected: schedule {schedule} has {} moments, and FUCHSINE_SEED asks for moment {moment}; give \
+                 one that a report of this very scenario names, or none, which tries all of them",
+                gone.moments
+            );
+            return Err(Box::new(Failure::without_runs(message)));
+        }
+        Ok(())
     }
 
     fn every_moment(
@@ -335,47 +346,57 @@ impl Injector {
         scenario: &dyn Fn(&ForegroundRuntime),
         injected: &mut Injected,
     ) -> Result<(), Box<Failure>> {
-        let moments = self.go(what, schedule, 0, scenario, injected)?;
+        let run_twice = self.explorer.runs_each_twice();
+        let Gone { moments, decisions, had_outside } =
+            self.go(what, schedule, Moment { run_twice, ..Moment::of(0) }, scenario, injected)?;
         for moment in 1..=moments {
-            self.go(what, schedule, moment, scenario, injected)?;
+            let at = Moment { number: moment, run_twice, without: (!had_outside).then_some(&decisions) };
+            self.go(what, schedule, at, scenario, injected)?;
         }
         Ok(())
     }
 
-    /// One run with something injected at a moment, at none if that is 0; how many moments there were.
+    /// One run with something injected at a moment.
     fn go(
         &self,
         what: &What,
         schedule: &Schedule,
-        moment: u64,
+        at: Moment<'_>,
         scenario: &dyn Fn(&ForegroundRuntime),
         injected: &mut Injected,
-    ) -> Result<u64, Box<Failure>> {
+    ) -> Result<Gone, Box<Failure>> {
         let last = RefCell::new(Arc::default());
         let run = |picker: Box<dyn Picker>, is_traced: bool| -> Ran {
             let scene = last.replace(Arc::<Mutex<Scene>>::default());
             drop(scene);
             let scene = Arc::clone(&last.borrow());
-            self.run(what, moment, &scene, picker, is_traced, scenario)
+            self.run(what, at.number, &scene, picker, is_traced, scenario)
         };
         let ran = run(self.explorer.picker(schedule), false);
         let passed = injected.injections;
-        let moments = {
+        let (moments, due) = {
             let scene = Arc::clone(&last.borrow());
             let scene = scene.lock();
             injected.steps += ran.steps;
-            injected.injections += u64::from(scene.injected.is_some() && !scene.is_missed);
-            injected.missed += u64::from(scene.is_missed);
-            scene.opportunities
+            injected.injections += u64::from(scene.injected.is_some());
+            injected.missed += u64::from(scene.due.is_some() && scene.injected.is_none());
+            injected.partial += u64::from(ran.partial.is_some());
+            (scene.opportunities, scene.due)
         };
-        let judged = self.explorer.judge(schedule, &ran, passed, &run);
-        judged.map(|()| moments).map_err(|mut failure| {
-            let scene = Arc::clone(&last.borrow());
-            let described = scene.lock().injected.take().map(|(step, what)| format!("{what} at step {step}"));
-            failure.moment = (moment > 0).then_some(moment);
-            failure.injected = described;
-            failure
-        })
+        let without = at.without.filter(|_| !ran.had_outside);
+        if let Some(broken) = without.and_then(|without| difference_before(due, without, &ran)) {
+            return Err(Box::new(self.explorer.failure(schedule, passed, broken, &ran)));
+        }
+        match self.explorer.judge(schedule, &ran, passed, at.run_twice, &run) {
+            Ok(()) => Ok(Gone { moments, decisions: ran.decisions, had_outside: ran.had_outside }),
+            Err(mut failure) => {
+                let scene = Arc::clone(&last.borrow());
+                let described = scene.lock().injected.take().map(|(step, what)| format!("{what} at step {step}"));
+                failure.moment = (at.number > 0).then_some(at.number);
+                failure.injected = described;
+                Err(failure)
+            }
+        }
     }
 
     fn run(
@@ -387,7 +408,7 @@ impl Injector {
         is_traced: bool,
         scenario: &dyn Fn(&ForegroundRuntime),
     ) -> Ran {
-        let is_panic = matches!(what, What::Panic) && !self.explorer.allows_panics();
+        let is_panic = matches!(what, What::Panic) && !self.explorer.allows_panics;
         let lenient = is_panic.then(|| self.explorer.clone().allow_panics());
         let prepare = |runtime: &ForegroundRuntime, director: &Arc<Director>| {
             let mut watch = Watch::new(scene, runtime);
@@ -412,81 +433,8 @@ impl Injector {
             scene.lock().is_scenario_over = true;
             runtime.injection().clear();
         };
-        lenient.as_ref().unwrap_or(&self.explorer).run(picker, is_traced, &prepare, &to_its_end)
-    }
-}
-
-/// Injects something at its moment.
-struct Trigger {
-    what: What,
-    moment: u64,
-    scene: Arc<Mutex<Scene>>,
-    runtime: Runtime,
-    injection: Arc<Injection>,
-    /// Whether the moment has come and the shutdown has not begun.
-    is_pending: bool,
-}
-
-impl Trigger {
-    /// Counts a moment; whether it is the one.
-    fn is_due(&self, step: u64, describe: impl FnOnce(&Scene) -> String) -> bool {
-        let mut scene = self.scene.lock();
-        if scene.is_scenario_over {
-            return false;
-        }
-        scene.opportunities += 1;
-        if scene.opportunities != self.moment {
-            return false;
-        }
-        let description = describe(&scene);
-        scene.injected = Some((step, description));
-        true
-    }
-
-    fn shut_down(&mut self, step: u64, describe: impl FnOnce(&Scene) -> String) {
-        let What::Shutdown(target) = &self.what else { return };
-        self.is_pending |= self.is_due(step, |scene| format!("{target} begins {}", describe(scene)));
-        // A callback that was interrupted may hold a lock that the scenario's own action wants.
-        if !self.is_pending || target.is_custom() && probe::is_interrupted() {
-            return;
-        }
-        self.is_pending = false;
-        if !target.begin(&self.runtime, &self.injection) {
-            self.scene.lock().is_missed = true;
-        }
-    }
-}
-
-impl Listener for Trigger {
-    fn turn(&mut self, step: u64) {
-        self.shut_down(step, |_| "between two turns".to_owned());
-    }
-
-    fn point(&mut self, step: u64, point: Point) {
-        let place = |scene: &Scene| format!("{}{}", point_text(point), in_what(scene));
-        self.shut_down(step, place);
-        let is_begin = point == Point::Begin && matches!(self.what, What::Panic);
-        if is_begin && self.is_due(step, |scene| format!("a panic{}", in_what(scene))) {
-            self.injection.mark();
-            panic!("on purpose, by the testing kit");
-        }
-    }
-
-    fn refuses(&mut self, step: u64, what: Scarce) -> bool {
-        let What::Refusal(op) = self.what else { return false };
-        let is_refused = op.as_scarce() == what && self.is_due(step, |scene| format!("{op}{}", in_what(scene)));
-        if is_refused {
-            self.injection.mark();
-        }
-        is_refused
-    }
-}
-
-/// In which callback the calling thread is.
-fn in_what(scene: &Scene) -> String {
-    match scene.oracle.running_here() {
-        Some(ticket) => format!(", in {}", scene.oracle.describe(ticket)),
-        None => String::new(),
+        let moment = (moment > 0).then_some(moment);
+        lenient.as_ref().unwrap_or(&self.explorer).run(picker, is_traced, moment, &prepare, &to_its_end)
     }
 }
 

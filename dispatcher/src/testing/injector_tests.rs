@@ -9,7 +9,9 @@ use crate::channel::{Channel, Message};
 use crate::runtime::{DispatcherBuilder, DispatcherHandle};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::probe;
 use crate::testing::busy::{busy, busy_and_suspended};
+use crate::testing::director::Listener;
 use crate::testing::{Explorer, ForegroundRuntime, Target};
 
 /// A dispatcher of its own driver, unless that was refused.
@@ -108,8 +110,97 @@ fn a_target_that_is_never_there_is_a_failure() {
         let one = Injector::new().explorer(explorer).try_shutdown(target, ping_pong);
         assert!(one.expect_err("it shows nothing").message.contains(never));
     }
-    let empty = shutdown_at_every_step(|_| (), Target::driver("nobody"));
-    assert_eq!(empty.injections, 0);
+}
+
+/// Runs that could show nothing do not pass.
+#[test]
+fn nothing_to_inject_into_is_a_failure_that_says_so() {
+    let found = |found: Result<Injected, Box<Failure>>| found.expect_err("it shows nothing").to_string();
+    let idle = |_: &ForegroundRuntime| ();
+    let no_step = found(Injector::new().try_shutdown(Target::runtime(), |_| ()));
+    assert!(no_step.starts_with("the shutdown of the runtime never begins: the scenario has no step"), "{no_step}");
+    let no_callback = found(Injector::new().try_panics(idle));
+    assert!(no_callback.starts_with("nothing has panicked: no callback begins in the scenario"), "{no_callback}");
+    for sparse in [Injector::new(), Injector::new().explorer(Explorer::new().seeds(5)).one_step_a_seed()] {
+        let none = found(sparse.try_refusals(Fallible::Thread, ping_pong));
+        assert!(none.starts_with("a refused thread was never injected: the scenario asks for nothing of"), "{none}");
+    }
+    let no_seed = Injector::new().explorer(Explorer::new().seeds(7..7)).try_panics(ping_pong);
+    assert!(found(no_seed).starts_with("nothing was explored: there is no seed in 7..7"));
+}
+
+#[test]
+fn a_moment_after_the_end_is_a_failure_that_says_so() {
+    let (injector, mut injected) = (Injector::new(), Injected::default());
+    let what = What::Shutdown(Target::runtime());
+    let mut at = |moment| injector.one_moment(&what, &Schedule::from(0), moment, &ping_pong, &mut injected);
+    let found = at(999_999).expect_err("there are not so many").to_string();
+    assert!(found.starts_with("nothing was injected: schedule 0 has "), "{found}");
+    assert!(at(1).is_ok());
+    assert_eq!(injected.injections, 1);
+}
+
+/// A scenario that is another one at each run: what a moment is of one run it is not of the next.
+#[test]
+fn a_run_that_takes_another_course_before_its_moment_is_no_run_of_it() {
+    let runs = AtomicU64::new(0);
+    let changing = |runtime: &ForegroundRuntime| {
+        let nth = runs.fetch_add(1, Ordering::Relaxed);
+        let dispatchers = [dispatcher_of(runtime, "one"), dispatcher_of(runtime, "other")];
+        for dispatcher in dispatchers.iter().flatten().take(2 - (nth % 2) as usize) {
+            let _ = dispatcher.post_task(|_| ());
+        }
+        runtime.run_until_idle();
+    };
+    let injector = || Injector::new().explorer(Explorer::new().seeds(40..41));
+    let whole = injector().try_shutdown(Target::runtime(), changing).expect_err("it is another one each time");
+    assert!(whole.message.contains("not deterministic"), "{whole}");
+    let sparse = injector().one_step_a_seed().try_shutdown(Target::runtime(), changing).expect_err("as above");
+    assert!(sparse.message.contains("not deterministic"), "{sparse}");
+}
+
+/// The custom action has to wait while somebody stands aside. Here somebody does to the end.
+#[test]
+fn what_is_put_off_to_the_end_does_not_count_as_injected() {
+    let scene = Arc::<Mutex<Scene>>::default();
+    let runtime = ForegroundRuntime::new();
+    let mut trigger = Trigger {
+        what: What::Shutdown(Target::custom("it")),
+        moment: 1,
+        scene: Arc::clone(&scene),
+        runtime: (*runtime).clone(),
+        injection: Arc::clone(runtime.injection()),
+        is_pending: false,
+    };
+    runtime.on_injection(|| ());
+    /// Somebody always stands aside.
+    struct Interrupted;
+    impl probe::Probe for Interrupted {
+        fn choose(&self, _: probe::Choice, _: usize) -> usize {
+            0
+        }
+        fn turn(&self, _: crate::sync::Weak<dyn probe::Others>) {}
+        fn next(&self, _: &[probe::Actor]) -> usize {
+            0
+        }
+        fn point(&self, _: probe::Point) {}
+        fn note(&self, _: probe::Note) {}
+        fn panicked(&self, _: &str, _: Option<&std::panic::Location<'_>>) {}
+        fn is_interrupted(&self) -> bool {
+            true
+        }
+    }
+    let attached = probe::attach(Some(Arc::new(Interrupted) as Arc<dyn probe::Probe>));
+    trigger.turn(1);
+    trigger.turn(2);
+    let (due, injected) = {
+        let scene = scene.lock();
+        (scene.due, scene.injected.clone())
+    };
+    assert_eq!((due, injected), (Some(1), None));
+    drop(attached);
+    trigger.turn(3);
+    assert_eq!(scene.lock().injected, Some((3, "\"it\" begins between two turns".to_owned())));
 }
 
 #[test]
@@ -158,7 +249,6 @@ fn a_panic_is_injected_into_each_callback_once() {
 fn everything_that_can_be_refused_is_refused_once() {
     let count = |op: Fallible| fail_every(op, ping_pong).injections;
     assert_eq!(count(Fallible::Dispatcher), 2);
-    assert_eq!(count(Fallible::Thread), 0);
     assert_eq!(count(Fallible::Write), 1);
     let injected = fail_every(Fallible::Registration, |runtime| {
         let Some(dispatcher) = dispatcher_of(runtime, "lamp") else { return };

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::runtime::Runtime;
 use crate::site::Site;
 use crate::sync::probe::Note;
+use crate::time::Instant;
 
 /// How many are listed in a report.
 const MOST_LISTED: usize = 8;
@@ -16,6 +17,8 @@ pub(super) struct Leaks {
     /// By kind and number, with the order in which it was made.
     alive: BTreeMap<(&'static str, u64), (u64, Site)>,
     made: u64,
+    /// What was accepted with a deadline, in that order.
+    timed: Vec<(u64, &'static str, Site)>,
 }
 
 impl Leaks {
@@ -25,11 +28,30 @@ impl Leaks {
                 self.made += 1;
                 self.alive.insert((what, id), (self.made, location));
             }
+            Note::Accepted { kind, deadline, location, .. } if deadline != u64::MAX => {
+                self.timed.push((deadline, kind, location));
+            }
             Note::Gone { what, id } => {
                 self.alive.remove(&(what, id));
             }
             _ => {}
         }
+    }
+
+    /// A timer that is armed although everything has shut down, and what was accepted for that time.
+    pub(super) fn armed_timer(&self, runtime: &Runtime) -> Option<String> {
+        let next = runtime.inner().pools().iter().map(|pool| pool.next_deadline()).min()?;
+        (!next.is_infinite()).then(|| self.timer_text(next))
+    }
+
+    fn timer_text(&self, armed: Instant) -> String {
+        let mut text = format!("a timer is left armed at the end of the run, for {armed:?}");
+        let its = self.timed.iter().filter(|(deadline, ..)| *deadline == armed.as_nanos());
+        for (_, kind, location) in its.take(MOST_LISTED) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "\n  {kind} made at {location}");
+        }
+        text
     }
 
     /// What is left, oldest first; `None` if nothing is.
@@ -56,15 +78,24 @@ fn count(things: usize) -> String {
     if things == 1 { "1 thing is".to_owned() } else { format!("{things} things are") }
 }
 
-/// A timer that is armed although everything has shut down.
-pub(super) fn armed_timer(runtime: &Runtime) -> Option<String> {
-    let next = runtime.inner().pools().iter().map(|pool| pool.next_deadline()).min()?;
-    (!next.is_infinite()).then(|| format!("a timer is left armed at the end of the run, for {next:?}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::probe::Ticket;
+
+    #[test]
+    fn a_timer_that_is_left_is_told_of_with_what_was_accepted_for_its_time() {
+        let mut leaks = Leaks::default();
+        let location = Site::caller();
+        for (operation, deadline) in [5, 7, u64::MAX].into_iter().enumerate() {
+            let ticket = Ticket { dispatcher: 1, operation: operation as u64, is_future: false };
+            let (kind, type_name, always_on) = ("delayed task", "a closure", false);
+            leaks.hear(&Note::Accepted { ticket, kind, type_name, location, deadline, always_on });
+        }
+        let report = leaks.timer_text(Instant::from_nanos(7));
+        assert!(report.starts_with("a timer is left armed at the end of the run, for "), "{report}");
+        assert_eq!(report.lines().skip(1).collect::<Vec<_>>(), [format!("  delayed task made at {location}")]);
+    }
 
     #[test]
     fn what_is_left_is_listed_by_where_it_was_made_and_the_rest_counted() {

@@ -38,6 +38,8 @@ pub(super) struct Life {
     pub(super) told: Option<Told>,
     /// Whether somebody asked for its cancellation.
     pub(super) cancel_asked: bool,
+    /// The step at which it began, or a worker began what it waits for.
+    pub(super) begun_at: Option<u64>,
     /// The how manieth it was that the run accepted.
     pub(super) order: u64,
 }
@@ -136,8 +138,8 @@ pub(super) struct Ledger {
     /// The addresses of the runtimes that drivers were made in.
     pub(super) runtimes: HashSet<usize>,
     pub(super) stacks: HashMap<ThreadId, Vec<Frame>>,
-    /// Whether something was done that the run was not told of.
-    is_partial: bool,
+    /// What was done first that the run was not told of.
+    partial: Option<String>,
     names: HashMap<String, u32>,
     taken: u64,
     tally: Counters,
@@ -157,18 +159,21 @@ impl Ledger {
     }
 
     /// Something was done that the run was not told of.
-    pub(super) fn see_in_part(&mut self) {
-        self.is_partial = true;
+    pub(super) fn see_in_part(&mut self, what: String) {
+        self.partial.get_or_insert(what);
     }
 
-    /// Whether it was.
-    pub(super) fn is_partial(&self) -> bool {
-        self.is_partial
+    /// What it was, first of all.
+    pub(super) fn partial(&self) -> Option<&str> {
+        self.partial.as_deref()
     }
 
     /// Looks away from a dispatcher that is used by threads which are not part of the run.
-    pub(super) fn unwatch(&mut self, dispatcher: u64) {
-        self.see_in_part();
+    pub(super) fn unwatch(&mut self, dispatcher: u64, how: &str) {
+        let book = self.dispatchers.get(&dispatcher);
+        let driver = book.and_then(|book| self.drivers.get(&book.driver)).map_or("", |driver| &driver.name);
+        let name = book.map_or("", |book| &book.name);
+        self.see_in_part(format!("a thread that is no part of it {how} dispatcher {name} of driver {driver}"));
         self.lives.retain(|ticket, _| ticket.dispatcher != dispatcher);
         if let Some(book) = self.dispatchers.get_mut(&dispatcher) {
             book.is_unwatched = true;

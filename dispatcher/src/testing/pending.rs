@@ -4,11 +4,12 @@
 use std::fmt::Write;
 
 use super::ForegroundRuntime;
-use crate::runtime::{DispatcherDump, DumpLimits, Runtime};
+use crate::runtime::{DispatcherDump, DumpLimits, RuntimeDump, RuntimeInner};
+use crate::sync::Arc;
 
 impl ForegroundRuntime {
     /// What runs or waits at this moment, a line each, in words that are the same whenever the run is: for messages of
-    /// tests, of which an exploration expects that. A [`dump`](Runtime::dump) tells more.
+    /// tests, of which an exploration expects that. A [`dump`](crate::Runtime::dump) tells more.
     ///
     /// # Examples
     /// ```
@@ -20,14 +21,14 @@ impl ForegroundRuntime {
     /// assert!(runtime.pending().starts_with("clerk/desk, running:\n  queued: task of "));
     /// ```
     pub fn pending(&self) -> String {
-        pending_of(self)
+        pending_of(self.inner())
     }
 }
 
 /// Everything that runs or waits, a line each.
-pub(super) fn pending_of(runtime: &Runtime) -> String {
+pub(super) fn pending_of(runtime: &Arc<RuntimeInner>) -> String {
     let mut text = String::new();
-    let dump = runtime.dump_with(DumpLimits::NONE);
+    let dump = RuntimeDump::with_limits(runtime, DumpLimits::NONE);
     for dispatcher in dump.drivers.iter().flat_map(|driver| &driver.dispatchers).filter(|it| it.is_busy()) {
         // Writing to a string does not fail.
         let _ = describe(dispatcher, &mut text);

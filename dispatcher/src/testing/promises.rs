@@ -88,7 +88,12 @@ impl Oracle {
 
     /// The callback that the calling thread runs, innermost.
     pub(super) fn running_here(&self) -> Option<Ticket> {
-        let (_, dispatcher) = self.ledger.top(thread::current_id());
+        self.running_on(thread::current_id())
+    }
+
+    /// The callback that a thread runs, innermost.
+    pub(super) fn running_on(&self, thread: ThreadId) -> Option<Ticket> {
+        let (_, dispatcher) = self.ledger.top(thread);
         self.ledger.dispatchers.get(&dispatcher)?.running.last().copied()
     }
 
@@ -155,6 +160,7 @@ impl Oracle {
                     stage,
                     told: None,
                     cancel_asked: false,
+                    begun_at: None,
                     order,
                 };
                 self.accepted(ticket, life);
@@ -164,7 +170,7 @@ impl Oracle {
             Note::Unparked { dispatcher } => self.unparked(dispatcher),
             Note::WorkBegun { ticket } => {
                 if let Some(life) = self.ledger.lives.get_mut(&ticket) {
-                    life.stage = Stage::Working;
+                    (life.stage, life.begun_at) = (Stage::Working, Some(step));
                 }
             }
             Note::CancelAsked { ticket } => {
@@ -210,7 +216,7 @@ impl Oracle {
     /// Nothing is left to come: whatever has not ended never will.
     pub(super) fn is_over(&mut self, step: u64) {
         self.step = step;
-        if self.ledger.is_partial() {
+        if self.ledger.partial().is_some() {
             return;
         }
         let untold = self.ledger.lives.keys().next().copied();
@@ -326,11 +332,11 @@ impl Oracle {
                 return self.break_promise(1, about, "begins once more");
             }
             // It was posted by a thread that is not part of the run.
-            return self.ledger.unwatch(ticket.dispatcher);
+            return self.ledger.unwatch(ticket.dispatcher, "posts to");
         };
         let top = self.ledger.top(here).1;
         let Some(book) = self.ledger.dispatchers.get(&ticket.dispatcher) else { return };
-        let (shuts_down, observer) = (book.shuts_down, book.observer);
+        let shuts_down = book.shuts_down;
         let beside = book.running.last().and_then(|running| self.ledger.lives.get(running)).map(Life::describe);
         let must_be_alone = book.synchronized || shuts_down;
         let (first, is_ordered) = (book.ready.front().copied(), book.synchronized || shuts_down);
@@ -338,8 +344,6 @@ impl Oracle {
         let ahead = ahead.map(Life::describe);
         if life.stage == Stage::Running {
             self.break_promise(1, about, "begins a second time");
-        } else if observer != Progress::NotYet {
-            self.break_promise(8, about, "begins after the shutdown observer");
         } else if let (true, Some(other)) = (must_be_alone, beside) {
             let promise = if shuts_down { 8 } else { 2 };
             self.break_promise(promise, about, format!("begins beside {other}, which has not returned"));
@@ -354,8 +358,7 @@ impl Oracle {
             self.break_promise(10, about, "begins while its dispatcher is not current");
         }
         if let Some(life) = self.ledger.lives.get_mut(&ticket) {
-            life.stage = Stage::Running;
-            life.told = Some(told);
+            (life.stage, life.told, life.begun_at) = (Stage::Running, Some(told), Some(self.step));
         }
         if let Some(book) = self.ledger.dispatchers.get_mut(&ticket.dispatcher) {
             book.unqueue(ticket);
@@ -385,11 +388,6 @@ impl Oracle {
         if life.is_none_or(|life| life.stage != Stage::Running) {
             self.break_promise(1, About::Callback(ticket), "ends and had not begun");
         }
-        let is_late =
-            self.ledger.dispatchers.get(&ticket.dispatcher).is_some_and(|book| book.observer == Progress::Over);
-        if is_late {
-            self.break_promise(8, About::Callback(ticket), "ends after the shutdown observer");
-        }
         self.ledger.end(ticket, Some(fate));
     }
 
@@ -407,11 +405,9 @@ impl Oracle {
 
     fn future_ended(&mut self, ticket: Ticket, fate: Fate) {
         let Some(book) = self.ledger.dispatchers.get(&ticket.dispatcher) else { return };
-        let (shuts_down, observer) = (book.shuts_down, book.observer);
+        let shuts_down = book.shuts_down;
         if !self.ledger.lives.contains_key(&ticket) {
             self.break_promise(1, About::Callback(ticket), "ends once more");
-        } else if observer != Progress::NotYet {
-            self.break_promise(8, About::Callback(ticket), "ends after the shutdown observer had begun");
         } else if (fate == Fate::Canceled) != shuts_down && fate != Fate::Ran {
             self.break_promise(1, About::Callback(ticket), "is counted as what it did not end as");
         }
@@ -454,8 +450,9 @@ impl Oracle {
         let (shuts_down, before) = (book.shuts_down, std::mem::replace(&mut book.observer, Progress::Begun));
         if book.is_unwatched || !shuts_down && before == Progress::NotYet {
             // A thread that is not part of the run has shut it down.
-            return self.ledger.unwatch(dispatcher);
+            return self.ledger.unwatch(dispatcher, "shuts down");
         }
+        // Nothing can begin or end after this that is not complained of here, or when it is accepted.
         let untold = self.ledger.lives_of(dispatcher).next().map(|(ticket, life)| (ticket, life.stage));
         let about = About::Dispatcher(dispatcher);
         if before != Progress::NotYet {
@@ -485,7 +482,8 @@ impl Oracle {
         let before = std::mem::replace(&mut book.observer, Progress::Begun);
         if !book.shuts_down {
             // As above.
-            return self.ledger.see_in_part();
+            let what = format!("a thread that is no part of it shuts down driver {}", book.name);
+            return self.ledger.see_in_part(what);
         }
         let is_left = |id: &&u64| {
             let left = self.ledger.dispatchers.get(*id);

@@ -239,6 +239,25 @@ fn promise_8_an_observer_that_comes_early_or_twice_is_noticed() {
     over.breaks(8, "has not shut down");
 }
 
+/// Whatever has not ended when the observer is called is complained of there, so nothing is left whose begin or end after
+/// that would have to be.
+#[test]
+fn promise_8_what_begins_or_ends_after_the_observer_was_complained_of_before_or_has_no_number() {
+    let over = || {
+        let mut told = ByHand::new();
+        told.post(&[1]).accept(future(2), "future", 0).shut_down().enter().cancel(1);
+        told.hear(Note::FutureEnded { ticket: future(2), fate: Fate::Canceled }).observe().keeps_all();
+        told
+    };
+    over().begin(1).breaks(1, "begins once more");
+    over().end(1).breaks(1, "ends and had not begun");
+    over().hear(Note::FutureEnded { ticket: future(2), fate: Fate::Canceled }).breaks(1, "ends once more");
+    over().post(&[3]).breaks(8, "was accepted after the shutdown observer had begun");
+    ByHand::new().post(&[1]).shut_down().enter().observe().breaks(1, "the shutdown observer is called");
+    let mut late = ByHand::new();
+    late.accept(future(2), "future", 0).shut_down().enter().observe().breaks(1, "the shutdown observer is called");
+}
+
 #[test]
 fn promise_8_a_driver_closes_its_dispatchers_newest_first_and_is_told_last() {
     let close = |dispatcher| Note::ShutdownBegan { dispatcher };

@@ -120,6 +120,52 @@ fn with_moment(text: &str) -> Result<(Schedule, Option<u64>), ParseScheduleError
 #[derive(Debug, Clone)]
 pub struct Seeds(pub(super) Range<u64>);
 
+/// Says which seeds are run, or how many, where a test asks for that.
+const SEEDS_VARIABLE: &str = "FUCHSINE_EXPLORE_SEEDS";
+
+impl Seeds {
+    /// Those that the environment asks for, as a count or as a range, `FUCHSINE_EXPLORE_SEEDS=1000..2000`; or else `usual`
+    /// ones. So a test runs few seeds each day and many now and then.
+    ///
+    /// # Panics
+    /// When the variable is neither a count nor a range.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::testing::{Seeds, explore};
+    ///
+    /// explore(Seeds::from_environment_or(20), |runtime| assert_eq!(runtime.run_until_idle(), 0));
+    /// ```
+    pub fn from_environment_or(usual: impl Into<Seeds>) -> Self {
+        match std::env::var(SEEDS_VARIABLE) {
+            Ok(text) => text.parse().unwrap_or_else(|error| panic!("{SEEDS_VARIABLE} is {text:?}, but {error}")),
+            Err(_) => usual.into(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.end.saturating_sub(self.0.start)
+    }
+}
+
+impl FromStr for Seeds {
+    type Err = ParseSeedsError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSeedsError> {
+        let number = |text: &str| text.parse::<u64>().map_err(|_| ParseSeedsError);
+        match text.split_once("..") {
+            Some((first, end)) => Ok(Seeds(number(first)?..number(end)?)),
+            None => Ok(Seeds(0..number(text)?)),
+        }
+    }
+}
+
+/// A text that names no seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("seeds are a number, which says how many, or two with `..` between, such as `1000..2000`")]
+pub struct ParseSeedsError;
+
 impl From<u64> for Seeds {
     fn from(count: u64) -> Self {
         Seeds(0..count)
@@ -156,6 +202,15 @@ mod tests {
         assert_eq!(with_moment("17"), Ok((Schedule::from(17), None)));
         assert_eq!(with_moment("picks:1@4"), Ok((Schedule::of_picks(vec![1]), Some(4))));
         assert!(with_moment("17@").is_err() && with_moment("@4").is_err() && with_moment("1@2@3").is_err());
+    }
+
+    #[test]
+    fn seeds_are_a_count_or_a_range() {
+        assert_eq!("30".parse::<Seeds>().map(|seeds| (seeds.count(), seeds.0)), Ok((30, 0..30)));
+        assert_eq!("1000..2000".parse::<Seeds>().map(|seeds| (seeds.count(), seeds.0)), Ok((1000, 1000..2000)));
+        for text in ["", "x", "1..", "..2", "1...2", "-1", "1 000"] {
+            assert_eq!(text.parse::<Seeds>().map(|seeds| seeds.0), Err(ParseSeedsError), "{text:?}");
+        }
     }
 
     #[test]

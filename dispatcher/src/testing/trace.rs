@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::site::Site;
 use crate::sync::probe::{Actor, Choice, Fate, Note, Point, Ticket, Told};
 
 /// What happened in a run, a line a step.
@@ -40,20 +41,16 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Writes down what happens.
+/// Writes down what happens: cheap, as each run does and few are read.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    steps: Vec<StepRecord>,
-    dispatchers: HashMap<u64, String>,
-    drivers: HashMap<u64, &'static str>,
-    accepted: HashMap<Ticket, String>,
+    entries: Vec<Entry>,
 }
 
-#[derive(Debug)]
-struct StepRecord {
-    step: u64,
-    what: What,
-    then: Vec<Then>,
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    Step(u64, What),
+    Then(Then),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,29 +66,68 @@ enum Then {
     Noted(Note),
 }
 
+/// What reads a record: the names of what it is about.
+#[derive(Debug, Default)]
+struct Reader {
+    dispatchers: HashMap<u64, String>,
+    drivers: HashMap<u64, &'static str>,
+    accepted: HashMap<Ticket, (&'static str, Site)>,
+}
+
 impl Recorder {
     pub(super) fn turn(&mut self, step: u64) {
-        self.steps.push(StepRecord { step, what: What::Turn(None), then: Vec::new() });
+        self.entries.push(Entry::Step(step, What::Turn(None)));
     }
 
     pub(super) fn goes_on(&mut self, actor: Actor) {
-        if let Some(StepRecord { what: what @ What::Turn(_), .. }) = self.steps.last_mut() {
+        let last = self.entries.iter_mut().rev().find(|entry| matches!(entry, Entry::Step(..)));
+        if let Some(Entry::Step(_, what @ What::Turn(_))) = last {
             *what = What::Turn(Some(actor));
         }
     }
 
     pub(super) fn point(&mut self, step: u64, point: Point) {
-        self.steps.push(StepRecord { step, what: What::Point(point), then: Vec::new() });
+        self.entries.push(Entry::Step(step, What::Point(point)));
     }
 
     pub(super) fn decision(&mut self, choice: Choice, of: usize, picked: usize) {
-        self.then(Then::Decided(choice, of, picked));
+        self.entries.push(Entry::Then(Then::Decided(choice, of, picked)));
     }
 
     pub(super) fn note(&mut self, note: &Note) {
+        // Who is inside of what can be seen from what runs.
+        if !matches!(note, Note::Entered { .. } | Note::Left) {
+            self.entries.push(Entry::Then(Then::Noted(*note)));
+        }
+    }
+
+    /// The trace. Turns in which nothing could go on and nothing happened are left out.
+    pub(super) fn trace(&self) -> Trace {
+        let mut lines = Vec::new();
+        let mut reader = Reader::default();
+        let mut then = Vec::new();
+        let mut step = (0, What::Turn(None));
+        for entry in &self.entries {
+            match *entry {
+                Entry::Then(next) => then.push(next),
+                Entry::Step(number, what) => {
+                    lines.extend(reader.line(step, &then));
+                    then.clear();
+                    step = (number, what);
+                }
+            }
+        }
+        lines.extend(reader.line(step, &then));
+        Trace { lines }
+    }
+}
+
+impl Reader {
+    /// Takes the names from what was made and accepted.
+    fn learn(&mut self, note: &Note) {
         match *note {
             Note::Accepted { ticket, kind, location, .. } => {
-                self.accepted.insert(ticket, format!("{kind} of {location}"));
+                self.accepted.insert(ticket, (kind, location));
             }
             Note::DriverMade { driver, name, .. } => {
                 self.drivers.insert(driver, name);
@@ -101,39 +137,24 @@ impl Recorder {
                 let name = if name.is_empty() { format!("#{}", self.dispatchers.len() + 1) } else { name.to_owned() };
                 self.dispatchers.insert(dispatcher, format!("{driver}/{name}"));
             }
-            // Who is inside of what can be seen from what runs.
-            Note::Entered { .. } | Note::Left => return,
             _ => {}
         }
-        self.then(Then::Noted(*note));
     }
 
-    fn then(&mut self, then: Then) {
-        if self.steps.is_empty() {
-            self.turn(0);
+    fn line(&mut self, (step, what): (u64, What), then: &[Then]) -> Option<String> {
+        for then in then {
+            if let Then::Noted(note) = then {
+                self.learn(note);
+            }
         }
-        if let Some(step) = self.steps.last_mut() {
-            step.then.push(then);
-        }
-    }
-
-    /// The trace. Turns in which nothing could go on and nothing happened are left out.
-    pub(super) fn into_trace(mut self) -> Trace {
-        let steps = std::mem::take(&mut self.steps);
-        let lines = steps.iter().filter_map(|step| self.line(step)).collect();
-        Trace { lines }
-    }
-
-    fn line(&self, step: &StepRecord) -> Option<String> {
-        let StepRecord { step, what, then } = step;
         let is_said = |nth: usize| nth > 0 && is_what_an_acceptance_says(then[nth - 1], then[nth]);
         let then = then.iter().enumerate().filter(|&(nth, _)| !is_said(nth));
         let then: Vec<String> = then.map(|(_, then)| self.then_text(*then)).collect();
         let head = match what {
             What::Turn(None) if then.is_empty() => return None,
             What::Turn(None) => "nobody".to_owned(),
-            What::Turn(Some(actor)) => self.actor(*actor),
-            What::Point(point) => format!("  {}", point_text(*point)),
+            What::Turn(Some(actor)) => self.actor(actor),
+            What::Point(point) => format!("  {}", point_text(point)),
         };
         let colon = if then.is_empty() { "" } else { ": " };
         Some(format!("{step:>6}  {head}{colon}{}", then.join("; ")))
@@ -159,7 +180,7 @@ impl Recorder {
     }
 
     fn callback(&self, ticket: Ticket) -> String {
-        let what = self.accepted.get(&ticket).cloned();
+        let what = self.accepted.get(&ticket).map(|(kind, location)| format!("{kind} of {location}"));
         let what = what.unwrap_or_else(|| if ticket.is_future { "a future" } else { "a callback" }.to_owned());
         format!("{} on {}", what, self.dispatcher(ticket.dispatcher))
     }
@@ -230,6 +251,7 @@ pub(super) fn point_text(point: Point) -> &'static str {
         Point::Read => "before a read",
         Point::Close => "before a close",
         Point::Await => "around a poll",
+        Point::Wake => "before a wake",
         Point::Shutdown => "before a shutdown",
         Point::Begin => "its code begins",
     }

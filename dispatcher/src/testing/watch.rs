@@ -1,13 +1,14 @@
 //! Watching a run: the oracle and the list of leaks, as a listener of its director.
 
 use super::director::{Director, Listener};
-use super::leaks::{Leaks, armed_timer};
+use super::leaks::Leaks;
 use super::ledger::{Life, Progress, Stage};
 use super::promises::Oracle;
 use super::target::Target;
 use crate::runtime::{Counters, Runtime};
 use crate::sync::probe::Note;
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Arc, Mutex};
 
 /// What is known of a run that something may be injected into.
 #[derive(Debug, Default)]
@@ -16,10 +17,11 @@ pub(super) struct Scene {
     leaks: Leaks,
     /// How often there was an opportunity to inject something.
     pub(super) opportunities: u64,
-    /// The step at which something was injected, and what, in words.
+    /// The step of the moment at which something was to be injected.
+    pub(super) due: Option<u64>,
+    /// The step at which it was, and what, in words; `None` if there was nothing to inject into, or if it was put off to the
+    /// end.
     pub(super) injected: Option<(u64, String)>,
-    /// Whether the moment came and there was nothing to inject into.
-    pub(super) is_missed: bool,
     /// Whether the scenario has returned.
     pub(super) is_scenario_over: bool,
     /// A panic that was not injected.
@@ -113,21 +115,40 @@ impl Listener for Watch {
     }
 
     fn end(&mut self, step: u64) {
-        let (timer, counters) = (armed_timer(&self.runtime), self.runtime.counters());
+        let counters = self.runtime.counters();
         let mut scene = self.scene.lock();
         scene.oracle.is_over(step);
         let seen = Counters { refused: counters.refused, ..scene.oracle.ledger().tally() };
         let runtimes = &scene.oracle.ledger().runtimes;
         // A scenario may have runtimes of its own; their numbers are not asked for.
-        let is_partial = scene.oracle.ledger().is_partial();
+        let is_partial = scene.oracle.ledger().partial().is_some();
         let is_all = !is_partial && runtimes.iter().all(|&runtime| runtime == Arc::as_ptr(self.runtime.inner()).addr());
         if is_all && seen != counters && scene.broken.is_none() {
             scene.broken = Some(format!("the runtime counts {counters:?}, but what happened adds up to {seen:?}"));
         }
         // What a thread that is not part of the run has ended looks as if it were left.
-        if scene.broken.is_none() && !scene.oracle.ledger().is_partial() {
-            scene.broken = scene.leaks.report().or(timer);
+        if scene.broken.is_none() && !is_partial {
+            scene.broken = scene.leaks.report().or_else(|| scene.leaks.armed_timer(&self.runtime));
         }
+    }
+
+    fn began_at(&self, dispatcher: u64) -> Option<u64> {
+        let scene = self.scene.lock();
+        let ledger = scene.oracle.ledger();
+        let running = ledger.dispatchers.get(&dispatcher)?.running.last()?;
+        ledger.lives.get(running)?.begun_at
+    }
+
+    fn running_on(&self, thread: ThreadId) -> Option<String> {
+        let scene = self.scene.lock();
+        let ticket = scene.oracle.running_on(thread)?;
+        let since = scene.oracle.ledger().lives.get(&ticket).and_then(|life| life.begun_at);
+        let since = since.map_or_else(String::new, |step| format!(", since step {step}"));
+        Some(format!("{}{since}", scene.oracle.describe(ticket)))
+    }
+
+    fn partial(&mut self) -> Option<String> {
+        self.scene.lock().oracle.ledger().partial().map(str::to_owned)
     }
 
     fn broken(&mut self) -> Option<String> {

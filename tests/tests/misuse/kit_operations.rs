@@ -1,8 +1,10 @@
 //! More of what is done at each place: explorations of a runtime inside of whatever this is.
 
+use std::time::Duration;
+
 use fuchsine_dispatcher::DispatcherBuilder;
 use fuchsine_dispatcher::testing::{
-    Explorer, Fallible, ForegroundRuntime, Injector, Recording, Schedule, Strategy, Target, assert_canceled,
+    Explorer, Fallible, ForegroundRuntime, Injector, Recording, Schedule, Seeds, Strategy, Target, assert_canceled,
     assert_fifo, assert_never_parallel, explore, fail_every, panic_at_every_callback, shutdown_at_every_step,
 };
 use fuchsine_dispatcher::{Kind, RuntimeBuilder};
@@ -14,7 +16,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     silent("explore", |_| done(explore(2, two_posts))),
     silent("explore with everything set", |_| {
         let explorer = Explorer::new()
-            .seeds(0..2)
+            .seeds(Seeds::from_environment_or(0..2))
             .strategy(Strategy::Pct { preemptions: 2 })
             .inline_choices(false)
             .overlap(false)
@@ -23,8 +25,10 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             .builder(RuntimeBuilder::new)
             .max_steps(1000)
             .check_determinism(true)
+            .allow_foreign_threads()
+            .hang_limit(Duration::from_secs(20))
             .shrink(false);
-        done(explorer.explore(two_posts));
+        done((explorer.explore(two_posts).to_string(), Seeds::from(7).count()));
     }),
     silent("explore what fails", |_| {
         let only = "picks:1.0x3".parse::<Schedule>().expect("it is one");
@@ -32,15 +36,18 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done((found.trace.lines().len(), found.to_string()));
     }),
     silent("inject everything", |_| {
-        let shutdowns = shutdown_at_every_step(injected_into, Target::runtime());
-        done((shutdowns, panic_at_every_callback(injected_into), fail_every(Fallible::Dispatcher, injected_into)));
+        let shutdowns = shutdown_at_every_step(injected_into, Target::runtime()).to_string();
+        // While a panic unwinds nothing is injected into callbacks, which is told.
+        let panics = std::panic::catch_unwind(|| panic_at_every_callback(injected_into)).is_err();
+        done((shutdowns, panics, fail_every(Fallible::Dispatcher, injected_into)));
     }),
     silent("inject with everything set", |_| {
         let injector = || Injector::new().explorer(Explorer::new().seeds(2)).one_step_a_seed().bound(50);
         done(injector().shutdown(Target::driver("explored"), injected_into));
         let targets = [Target::dispatcher("nobody"), Target::custom("by itself")];
         done(targets.map(|target| injector().try_shutdown(target, injected_into).is_err()));
-        done((injector().panics(injected_into), injector().refusals(Fallible::Write, injected_into)));
+        let panics = std::panic::catch_unwind(|| injector().panics(injected_into)).is_err();
+        done((panics, injector().refusals(Fallible::Dispatcher, injected_into)));
     }),
     silent("record and assert", |_| {
         let runtime = ForegroundRuntime::new();

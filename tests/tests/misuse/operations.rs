@@ -453,6 +453,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         runtime.quit();
         done((runtime.reset_quit(), runtime.reset_quit()));
         runtime.set_patience(Duration::ZERO);
+        runtime.set_hang_limit(Duration::from_secs(20));
         done(runtime.block_on(async { 1 }));
         done(runtime.block_on(std::future::pending::<()>()));
         done(runtime.run_until_stalled(&mut std::future::ready(1)));
