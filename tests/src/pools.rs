@@ -2,7 +2,7 @@
 //! threads.
 //!
 //! Purpose: a rule of the runtime holds whoever turns the crank. A scenario is written once, against [`World`], and says
-//! nothing about threads. `FUCHSINE_EXPLORE_SEEDS` says under how many explored schedules each runs (default 8), and
+//! nothing about threads. `FUCHSINE_EXPLORE_SEEDS` says under which explored schedules each runs (default 8), and
 //! `FUCHSINE_REPEAT` how often each is repeated on the others (default 1), for long runs that look for flakes:
 //! `tests/repeat` sets it.
 //!
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime};
+use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime, Seeds};
 use fuchsine_dispatcher::{Counters, DispatcherHandle, Driver, Runtime, RuntimeBuilder};
 
 /// After this long a scenario counts as hung. It is no measure of speed.
@@ -91,15 +91,12 @@ fn run_everywhere(explorer: Explorer, builder: impl Fn() -> RuntimeBuilder, scen
     explorer.explore(|_| World::foreground_with(builder().batch(1)).run(0, &scenario));
 }
 
-/// How many schedules of each scenario are explored: `FUCHSINE_EXPLORE_SEEDS`, or 8.
+/// Which schedules of each scenario are explored: those of `FUCHSINE_EXPLORE_SEEDS`, or 8.
 ///
 /// # Panics
-/// When the variable is no number.
-pub fn explored_seeds() -> u64 {
-    match std::env::var("FUCHSINE_EXPLORE_SEEDS") {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("FUCHSINE_EXPLORE_SEEDS is a number, not {text:?}")),
-        Err(_) => 8,
-    }
+/// When the variable is neither a count nor a range.
+pub fn explored_seeds() -> Seeds {
+    Seeds::from_environment_or(8)
 }
 
 /// Runs `scenario` on the foreground runtime alone: where the order of steps is the point.

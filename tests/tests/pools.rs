@@ -19,7 +19,7 @@ fn a_scenario_runs_on_each_runtime() {
     let repeated = |threads: &[usize]| threads.iter().flat_map(|&one| vec![one; repetitions() as usize]).collect();
     let mut expected: Vec<usize> = repeated(&[0, 1, 2, 8]);
     // Each schedule twice.
-    expected.extend(vec![0; 2 * explored_seeds() as usize]);
+    expected.extend(vec![0; 2 * explored_seeds().count() as usize]);
     expected.extend::<Vec<_>>(repeated(&[101, 102, 108, 200]));
     assert_eq!(seen.into_inner(), expected);
 }

@@ -4,23 +4,12 @@
 //!
 //! `tests/explore` runs as many seeds as one has time for.
 
-use std::ops::Range;
-
-use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime, Injector, Target};
+use fuchsine_dispatcher::testing::{Explorer, ForegroundRuntime, Injector, Seeds, Target};
 
 use super::world::{Client, READ, TRIM, WRITE, World, pattern};
 
 /// How much the clients write and read at once, of which they trim the first half.
 const LENGTH: u32 = 8 << 10;
-
-/// The seeds that are run: `FUCHSINE_EXPLORE_SEEDS` says how many, or which, such as `1000..2000`.
-fn seeds() -> Range<u64> {
-    let given = std::env::var("FUCHSINE_EXPLORE_SEEDS").unwrap_or_else(|_| "30".to_owned());
-    let (first, end) = given.split_once("..").unwrap_or(("0", &given));
-    let number =
-        |text: &str| text.parse::<u64>().expect("FUCHSINE_EXPLORE_SEEDS is a number, or two with `..` between");
-    number(first)..number(end)
-}
 
 /// Clients at work: requests of each kind, some taken in full, some in part, some not at all.
 fn clients_at_work<'a>(world: &'a World<'a>) -> Vec<Client<'a>> {
@@ -60,7 +49,7 @@ fn served(runtime: &ForegroundRuntime) {
 
 /// Ends one server a seed.
 fn inject(target: Target) {
-    let explorer = Explorer::new().seeds(seeds());
+    let explorer = Explorer::new().seeds(Seeds::from_environment_or(30));
     let injected = Injector::new().explorer(explorer).one_step_a_seed().shutdown(target, served);
     // Not at all seeds there is such a target at the step.
     assert!(injected.injections > injected.schedules / 2, "{injected:?}");

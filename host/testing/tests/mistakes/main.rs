@@ -19,16 +19,10 @@ mod timer_never_canceled;
 mod use_after_transfer;
 
 use fuchsine_driver::DriverEntry;
-use fuchsine_testing::{Explorer, Failure, ForegroundRuntime, Harness, HarnessBuilder, Injector, Peer, Target};
+use fuchsine_testing::{Explorer, Failure, ForegroundRuntime, Harness, HarnessBuilder, Injector, Peer, Seeds, Target};
 
 /// Within so many seeds each mistake is found.
 const SEEDS: u64 = 1000;
-
-/// In so many seeds nothing is found in the corrected driver: `FUCHSINE_EXPLORE_SEEDS`, or 100.
-fn twin_seeds() -> u64 {
-    let given = std::env::var("FUCHSINE_EXPLORE_SEEDS").ok();
-    given.map_or(100, |text| text.parse().expect("FUCHSINE_EXPLORE_SEEDS is a number"))
-}
 
 /// What a client does with the driver, and what it relies on.
 type Scenario = fn(&ForegroundRuntime, &'static DriverEntry);
@@ -43,7 +37,7 @@ enum Look {
 }
 
 impl Look {
-    fn at(self, seeds: u64, driver: &'static DriverEntry, scenario: Scenario) -> Result<(), Box<Failure>> {
+    fn at(self, seeds: impl Into<Seeds>, driver: &'static DriverEntry, scenario: Scenario) -> Result<(), Box<Failure>> {
         let explorer = Explorer::new().seeds(seeds);
         match self {
             Look::Explore => explorer.try_explore(|rt| scenario(rt, driver)).map(drop),
@@ -89,16 +83,32 @@ macro_rules! mistakes {
     )*};
 }
 
-/// The mistake is found, and the report says what was expected of it.
+/// The mistake is found, and the report says what was expected of it, at which step that was, and which operations of the
+/// driver led there.
 fn find(look: Look, driver: &'static DriverEntry, scenario: Scenario, says: &str) {
     let found = look.at(SEEDS, driver, scenario).expect_err("the kit finds it");
     let report = found.to_string();
     assert!(found.message.contains(says), "the report says {says:?}:\n{report}");
     assert!(report.contains(driver.name()), "the report names the driver:\n{report}");
+    assert!(found.step > 0, "it fails at a step:\n{report}");
+    assert!(report.contains(&format!("it failed at step {} of:", found.step)), "the report names the step:\n{report}");
+    let its_operation = format!(" on {}", driver.name());
+    let is_shown = |line: &&String| line.contains(" of ") && line.contains(&its_operation);
+    assert!(
+        found.trace.lines().iter().any(|line| is_shown(&line)),
+        "the trace names no operation of the driver:\n{report}"
+    );
+    // Some fail without an injection too.
+    if let Some(moment) = found.moment {
+        let injected = found.injected.as_deref().unwrap_or_default();
+        assert!(injected.contains("\"the stop of the host\" begins ") && injected.contains(" at step "), "{report}");
+        assert!(report.contains(&format!("@{moment}\n")), "{report}");
+    }
 }
 
+/// In none of these seeds anything is found in the corrected driver.
 fn pass(look: Look, driver: &'static DriverEntry, scenario: Scenario) {
-    if let Err(found) = look.at(twin_seeds(), driver, scenario) {
+    if let Err(found) = look.at(Seeds::from_environment_or(100), driver, scenario) {
         panic!("nothing is wrong with the corrected driver, but:\n{found}");
     }
 }
