@@ -3,12 +3,13 @@
 //! ```text
 //! no_cost              compares the machine code of three builds
 //! no_cost --measure    counts instructions of a round of the program in each of them, and with the feature `testing`
-//!                      and nobody attached (needs valgrind)
+//!                      and nobody attached, and takes the time of many rounds (needs valgrind, and Linux)
 //! ```
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use fuchsine_tests::no_cost::build::{Hooks, build};
 use fuchsine_tests::no_cost::listing::Listing;
@@ -100,13 +101,70 @@ fn look_at(path: &str, parts: &[&str], plain: &Listing, counting: &Listing) -> R
 }
 
 fn measure() -> Result<(), String> {
-    for hooks in [Hooks::Plain, Hooks::Deleted, Hooks::Counting, Hooks::Unattached] {
-        let (program, _) = build(hooks)?;
+    const ALL: [Hooks; 4] = [Hooks::Plain, Hooks::Deleted, Hooks::Counting, Hooks::Unattached];
+    let programs = ALL.map(|hooks| build(hooks).map(|(program, _)| program));
+    let mut counted = Vec::new();
+    let mut built = Vec::new();
+    for program in programs {
+        let program = program?;
         const ROUNDS: u64 = 100_000;
         let spent = instructions(&program, 2 * ROUNDS)?.saturating_sub(instructions(&program, ROUNDS)?);
-        println!("{hooks:?}: {:.1} instructions a round", spent as f64 / ROUNDS as f64);
+        counted.push(spent as f64 / ROUNDS as f64);
+        built.push(program);
+    }
+    // In turns, so that what else the machine does hits all of them.
+    let mut times = vec![Vec::new(); built.len()];
+    for _ in 0..TIMES {
+        for (program, times) in built.iter().zip(&mut times) {
+            times.push(processor_time(program, TIMED_ROUNDS)? * 1e9 / TIMED_ROUNDS as f64);
+        }
+    }
+    let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
+    for (nth, hooks) in ALL.iter().enumerate() {
+        let least = times[nth].first().copied().unwrap_or_default();
+        println!(
+            "{:<12} {:>7.1} instructions a round ({:.3} of plain), {:>6.1} ns of processor time (median of {TIMES}, least \
+             {least:.1}; {:.3} of plain)",
+            format!("{hooks:?}:"),
+            counted[nth],
+            counted[nth] / counted[0],
+            medians[nth],
+            medians[nth] / medians[0],
+        );
     }
     Ok(())
+}
+
+/// How often each build is timed, and with how many rounds.
+const TIMES: usize = 9;
+const TIMED_ROUNDS: u64 = 5_000_000;
+
+/// Sorts them.
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// The seconds of processor time that a run of so many rounds takes, in all its threads.
+fn processor_time(program: &Path, rounds: u64) -> Result<f64, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let mut child = Command::new(program).arg(rounds.to_string()).stdout(Stdio::null()).spawn().map_err(failed)?;
+    // What has ended and was not waited for tells how much it took.
+    let ticks = loop {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).map_err(failed)?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        if let [state, ..] = fields[..]
+            && state == "Z"
+        {
+            break [11, 12].map(|nth| fields.get(nth).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default());
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let status = child.wait().map_err(failed)?;
+    if !status.success() {
+        return Err(format!("{}: {status}", program.display()));
+    }
+    Ok((ticks[0] + ticks[1]) as f64 / 100.0)
 }
 
 /// What callgrind counts in a run of so many rounds.
