@@ -6,14 +6,17 @@
 //! and it may use what its driver has given back.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use fuchsine_dispatcher::own_threads;
 use parking_lot::Mutex;
 
 use super::scribe;
 
-/// How often the runtime is asked again while it starts a thread.
-const PATIENCE: usize = 1000;
+/// How often the runtime is asked again while it starts a thread, and the pause between. A yield would do on an idle
+/// machine; on a loaded one it comes back before the thread that starts has had its turn.
+const PATIENCE: usize = 500;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The threads of the process at some moment.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl Census {
         let Some(own) = (0..PATIENCE).find_map(|_| {
             let own = own_threads();
             if own.is_none() {
-                std::thread::yield_now();
+                std::thread::sleep(PAUSE);
             }
             own
         }) else {
