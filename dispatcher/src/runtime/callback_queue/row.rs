@@ -46,6 +46,10 @@ impl Row {
 
     /// Puts all of `posted` at the end. What is left there is room, for those that come next.
     pub(super) fn append(&mut self, posted: &mut VecDeque<Posted>) {
+        // Room alone is not exchanged: whoever has just given its own back would get that of the other.
+        if posted.is_empty() {
+            return;
+        }
         match self.posted.is_empty() {
             true => std::mem::swap(&mut self.posted, posted),
             false => self.posted.append(posted),

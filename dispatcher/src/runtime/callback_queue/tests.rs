@@ -80,6 +80,17 @@ fn the_row_gives_the_memory_of_a_burst_back() {
     assert_eq!(queue.longest(), KEPT * 64);
 }
 
+#[test]
+fn an_inbox_with_nothing_in_it_leaves_its_room_where_it_is() {
+    let mut queue = CallbackQueue::new();
+    let mut inbox = VecDeque::with_capacity(KEPT * 64);
+    queue.append(&mut inbox);
+    assert_eq!((queue.row.room(), inbox.capacity()), (0, KEPT * 64), "what is to be given back stays with its owner");
+    inbox.push_back(posted(Kind::Task));
+    queue.append(&mut inbox);
+    assert_eq!((queue.row.room(), inbox.capacity()), (KEPT * 64, 0), "what is not empty is taken whole");
+}
+
 proptest! {
     /// Random operations beside a plain model: order, membership and counts agree at each step.
     #[test]
