@@ -20,10 +20,12 @@ fn tasks_run_in_order_on_their_dispatcher_and_delayed_ones_by_deadline() {
         let seen = Arc::clone(&notes);
         world.play_through(vec![role(world.name("order"), move |cx| async move {
             let home = cx.dispatcher();
+            // From one moment on: on a slow machine the posts themselves take longer than what lies between.
+            let now = home.now();
             for (delay, what) in [(30, "third"), (10, "first"), (20, "second")] {
                 let seen = Arc::clone(&seen);
                 let home_then = home.clone();
-                let posted = home.post_after(Duration::from_millis(delay), move |outcome| {
+                let posted = home.post_at(now + Duration::from_millis(delay), move |outcome| {
                     assert!(outcome.is_ok() && home_then.is_current());
                     jot(&seen, what);
                 });

@@ -1,6 +1,6 @@
 //! The functions that C calls, one file a header.
 //!
-//! [`functions!`] declares a group of them once. From that come the exported symbols, the group's part of the
+//! `functions!` declares a group of them once. From that come the exported symbols, the group's part of the
 //! [`Table`](crate::table::Table), and the library's own entry of it, which calls the function of the same name in
 //! `crate::implementation` and keeps panics on this side.
 //!
