@@ -142,7 +142,7 @@ impl DispatcherBuilder {
         if !owner.is_open() {
             return Err(CreateError::new(CreateErrorKind::ShuttingDown));
         }
-        if probe::refuses(Scarce::Dispatcher) || allow_sync_calls && probe::refuses(Scarce::Thread) {
+        if is_out_of_resources(allow_sync_calls) {
             return Err(CreateError::new(CreateErrorKind::System(std::io::ErrorKind::WouldBlock.into())));
         }
         let pool = match runtime.join_pool(&scheduler_role, allow_sync_calls) {
@@ -164,6 +164,12 @@ impl DispatcherBuilder {
             }
         }
     }
+}
+
+/// Whether an exploration plays that the system has nothing left. A function of its own, so that without explorations
+/// nothing of the creation is compiled in another way for it.
+fn is_out_of_resources(allow_sync_calls: bool) -> bool {
+    probe::refuses(Scarce::Dispatcher) || allow_sync_calls && probe::refuses(Scarce::Thread)
 }
 
 impl Default for DispatcherBuilder {
