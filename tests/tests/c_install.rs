@@ -41,7 +41,9 @@ fn an_installed_library_is_found_by_pkg_config_and_by_the_command() {
 
     std::fs::create_dir(prefix.path().join("bin")).expect("made");
     let command = prefix.path().join("bin/fuchsine");
-    std::fs::copy(fuchsine(), &command).expect("copied");
+    // By a process of its own: a child that another test starts meanwhile would inherit the file open for writing, and
+    // what is open for writing cannot be run.
+    run(Command::new("cp").arg(fuchsine()).arg(&command)).expect_code(0);
     let says = |what: &str| run(Command::new(&command).arg(what)).expect_success().stdout;
     builds_with(&words(&[says("cflags"), says("libs")].concat()), &prefix);
     // Installed over what is there.
