@@ -39,6 +39,7 @@ pages! {
     reference_manifest: "reference/manifest.md",
     reference_exit_codes: "reference/exit-codes.md",
     reference_ramdisk: "reference/ramdisk.md",
+    reference_file_block: "reference/file-block.md",
     reference_nbd: "reference/nbd.md",
     reference_status: "reference/status.md",
     reference_c_interface: "reference/c-interface.md",

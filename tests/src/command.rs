@@ -63,14 +63,14 @@ pub fn c_library() -> &'static Path {
     LIBRARY.get_or_init(|| build("fuchsine-c", &["--lib"], "cdylib", "fuchsine"))
 }
 
-/// The path of the loadable module of an example driver, `libNAME.so`; as [`fuchsine`].
+/// The path of the loadable module of an example driver, `libNAME.so` with `_` for `-`; as [`fuchsine`].
 ///
 /// # Panics
 /// As [`fuchsine`].
 pub fn module(name: &str) -> PathBuf {
     static MODULES: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
-    let build = || build(&format!("fuchsine-{name}-module"), &["--lib"], "cdylib", name);
+    let build = || build(&format!("fuchsine-{name}-module"), &["--lib"], "cdylib", &name.replace('-', "_"));
     modules.entry(name.to_owned()).or_insert_with(build).clone()
 }
 
