@@ -41,6 +41,7 @@ pages! {
     reference_ramdisk: "reference/ramdisk.md",
     reference_file_block: "reference/file-block.md",
     reference_nbd: "reference/nbd.md",
+    reference_tun_net: "reference/tun-net.md",
     reference_status: "reference/status.md",
     reference_c_interface: "reference/c-interface.md",
     internals_architecture: "internals/architecture.md",

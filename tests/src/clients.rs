@@ -14,12 +14,16 @@ use std::{
 const PACKAGES: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("c++", "g++"),
+    ("ip", "iproute2"),
+    ("nsenter", "util-linux"),
+    ("ping", "iputils-ping"),
     ("pkg-config", "pkgconf"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
     ("socat", "socat"),
     ("strace", "strace"),
+    ("unshare", "util-linux"),
     ("valgrind", "valgrind"),
 ];
 
@@ -35,13 +39,26 @@ pub fn require_client(name: &str) -> Option<PathBuf> {
     let found = find(name);
     if found.is_none() {
         let package = PACKAGES.iter().find(|(client, _)| *client == name).map_or("?", |(_, package)| package);
-        let caller = std::panic::Location::caller();
-        let missing = format!("{name} is not installed (Debian package {package})");
-        assert!(env::var_os(REQUIRE).is_none(), "{missing}, and {REQUIRE} forbids to skip");
-        // Straight to the terminal: what goes through eprintln! is kept from it while the test passes.
-        let _ = writeln!(std::io::stderr(), "\nSKIPPED {caller}: {missing}");
+        missing(&format!("{name} is not installed (Debian package {package})"));
     }
     found
+}
+
+/// Says on the terminal that the test is skipped, because of what is missing.
+///
+/// # Panics
+/// When [`REQUIRE`] is set in the environment.
+#[track_caller]
+pub fn missing(what: &str) {
+    assert!(env::var_os(REQUIRE).is_none(), "{what}, and {REQUIRE} forbids to skip");
+    skipped(what);
+}
+
+/// Says on the terminal that the test is skipped, for a reason that no installation can change.
+#[track_caller]
+pub fn skipped(reason: &str) {
+    // Straight to the terminal: what goes through eprintln! is kept from it while the test passes.
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED {}: {reason}", std::panic::Location::caller());
 }
 
 /// The first executable of that name on the search path.
