@@ -143,8 +143,6 @@ struct State {
     patient: VecDeque<Arc<Baton>>,
     /// Those that the crank did not wait for any longer.
     outside: Vec<Arc<Baton>>,
-    /// Whether there was ever one.
-    had_outside: bool,
     /// How much had been done when the crank last waited for `outside` in vain.
     waited_at: Option<u64>,
     patience: Option<Duration>,
@@ -229,26 +227,30 @@ impl Batons {
     }
 
     /// Passes the baton and waits until it comes back.
-    fn pass(&self, mut state: MutexGuard<'_, State>, baton: &Arc<Baton>) {
+    fn pass<'a>(&'a self, mut state: MutexGuard<'a, State>, baton: &Arc<Baton>) {
         state.outside.retain(|outside| !Arc::ptr_eq(outside, baton));
         state.places[baton.number].moves = true;
         baton.passed.notify_one();
         let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
         // Somebody else may have what it waits for: who stands aside, or whose turn is next.
-        let is_watched = probe::current().is_some();
+        let watching = probe::current();
         while state.places[baton.number].moves {
-            let is_late = match is_watched {
-                true => self.wait_or_see_waiting(&mut state, baton.number) || Clock::real().now() >= until,
-                false => self.returned.wait_until(&mut state, until) == Wakeup::TimedOut,
+            let is_late = match &watching {
+                Some(_) => {
+                    let waits;
+                    (state, waits) = self.wait_or_see_waiting(state, baton.number);
+                    waits || Clock::real().now() >= until
+                }
+                None => self.returned.wait_until(&mut state, until) == Wakeup::TimedOut,
             };
             if is_late && state.places[baton.number].moves {
                 state.outside.push(Arc::clone(baton));
-                state.had_outside = true;
-                if !is_watched {
-                    tracing::warn!(
+                match watching {
+                    Some(probe) => probe.went_outside(),
+                    None => tracing::warn!(
                         helper = %format_args!("{}-{}", self.name, baton.number),
                         "a callback blocks out of sight of the foreground runtime; the crank goes on without it"
-                    );
+                    ),
                 }
                 return;
             }
@@ -257,20 +259,35 @@ impl Batons {
     }
 
     /// Waits a moment for a helper; true when it is seen to wait all the time for somebody else, and not for the baton.
-    fn wait_or_see_waiting(&self, state: &mut MutexGuard<'_, State>, number: usize) -> bool {
+    fn wait_or_see_waiting<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        number: usize,
+    ) -> (MutexGuard<'a, State>, bool) {
         let mut waits = true;
+        let mut seen = None;
         for _ in 0..LOOKS {
             let until = Clock::real().now() + BETWEEN_LOOKS;
-            if self.returned.wait_until(state, until) == Wakeup::Notified || !state.places[number].moves {
-                return false;
+            if !state.places[number].moves || self.returned.wait_until(&mut state, until) == Wakeup::Notified {
+                return (state, false);
             }
-            // What has not started does not wait. Where nothing can be seen it counts as waiting.
-            waits &= match state.places[number].started {
-                Some(os_id) => os_id.and_then(thread_id::waits_for_others).unwrap_or(true),
+            let started = state.places[number].started;
+            // The helper may want the lock, and would be seen to wait for it.
+            drop(state);
+            waits &= match started {
+                // Where nothing can be seen it counts as waiting. What has run since the last look does not wait.
+                Some(Some(os_id)) => {
+                    let runs = thread_id::runs(os_id);
+                    thread_id::waits_for_others(os_id).unwrap_or(true) && *seen.get_or_insert(runs) == runs
+                }
+                Some(None) => true,
+                // What has not started does not wait.
                 None => false,
             };
+            state = self.state.lock();
         }
-        waits
+        let waits = waits && state.places[number].moves;
+        (state, waits)
     }
 
     /// Waits until each of those outside has given the baton back or is seen to sleep. Does nothing if there is none.
@@ -278,9 +295,11 @@ impl Batons {
         let mut state = self.state.lock();
         let until = Clock::real().now() + state.patience.unwrap_or(PATIENCE);
         for at in 0..state.outside.len() {
-            let number = state.outside[at].number;
+            let Some(number) = state.outside.get(at).map(|baton| baton.number) else { return };
             while state.places[number].moves && Clock::real().now() < until {
-                if self.wait_or_see_waiting(&mut state, number) {
+                let waits;
+                (state, waits) = self.wait_or_see_waiting(state, number);
+                if waits {
                     break;
                 }
             }
@@ -294,12 +313,6 @@ impl Batons {
         let state = self.state.lock();
         let moving = state.outside.iter().map(|baton| &state.places[baton.number]).filter(|place| place.moves);
         moving.map(|place| (place.actor, place.label)).collect()
-    }
-
-    /// Whether the crank ever went on without one: since then the order of things is not decided by a schedule alone.
-    #[cfg_attr(shuttle, allow(dead_code, reason = "no model asks who blocked"))]
-    pub(crate) fn had_outside(&self) -> bool {
-        self.state.lock().had_outside
     }
 
     fn rethrow(mut state: MutexGuard<'_, State>, number: usize) {

@@ -75,3 +75,60 @@ fn a_helper_that_is_woken_several_times_goes_on_once() {
     assert_eq!(*turns.lock(), 2);
     end(&pool);
 }
+
+/// Notes whether the crank went on without a helper.
+#[derive(Default)]
+struct Outside(AtomicBool);
+
+impl Probe for Outside {
+    fn choose(&self, _choice: probe::Choice, _of: usize) -> usize {
+        0
+    }
+
+    fn turn(&self, _others: Weak<dyn probe::Others>) {}
+
+    fn next(&self, _actors: &[Actor]) -> usize {
+        0
+    }
+
+    fn point(&self, _point: probe::Point) {}
+
+    fn note(&self, _note: probe::Note) {}
+
+    fn went_outside(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn panicked(&self, _message: &str, _location: Option<&std::panic::Location<'_>>) {}
+}
+
+/// Runs a job while whoever turns the crank has a probe; whether the crank went on without it, before `then`.
+fn goes_outside(job: impl FnOnce() + Send + 'static, then: impl FnOnce()) -> bool {
+    let pool = pool();
+    let outside = Arc::<Outside>::default();
+    {
+        let _attached = probe::attach(Some(Arc::clone(&outside) as Arc<dyn Probe>));
+        pool.batons().begin(&pool, Job::Call(Box::new(job))).expect("a thread");
+    }
+    then();
+    end(&pool);
+    outside.0.load(Ordering::Relaxed)
+}
+
+/// Whether it waits is looked at by whoever turns the crank; it must not wait for the look.
+#[test]
+fn a_helper_that_is_busy_with_its_pool_does_not_count_as_blocked() {
+    let until = Clock::real().now() + Duration::from_secs(1);
+    let job = move || {
+        while Clock::real().now() < until {
+            (0..100).for_each(|_| assert!(!current().expect("a helper").is_outside()));
+        }
+    };
+    assert!(!goes_outside(job, || ()));
+}
+
+#[test]
+fn a_helper_that_waits_for_somebody_else_counts_as_blocked() {
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    assert!(goes_outside(move || assert!(receiver.recv().is_err()), || drop(sender)));
+}

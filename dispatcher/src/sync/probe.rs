@@ -250,6 +250,10 @@ pub(crate) trait Probe: Send + Sync {
         false
     }
 
+    /// The crank goes on without a callback that blocks out of sight: from here on the schedule alone does not decide the
+    /// order of things. Locks are held: nothing of the runtime may be called.
+    fn went_outside(&self) {}
+
     /// A panic has begun on this thread. Locks of its own may be held by whoever panics.
     fn panicked(&self, message: &str, location: Option<&Location<'_>>);
 }

@@ -33,6 +33,12 @@ pub(crate) fn waits_for_others(thread: u32) -> Option<bool> {
     Some(!call.is_some_and(is_a_sleep))
 }
 
+/// How often a thread of this process has had a processor; `None` where the system does not tell.
+#[cfg(any(feature = "testing", all(test, shuttle)))]
+pub(crate) fn runs(thread: u32) -> Option<u64> {
+    read(thread, "schedstat")?.split_whitespace().nth(2)?.parse().ok()
+}
+
 /// The calls that end by themselves.
 #[cfg(any(feature = "testing", all(test, shuttle)))]
 fn is_a_sleep(call: libc::c_long) -> bool {

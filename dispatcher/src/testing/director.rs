@@ -21,7 +21,7 @@ use super::schedule::Schedule;
 use super::strategy::Picker;
 use super::trace::Recorder;
 use crate::pool::batons;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::probe::{Actor, Choice, Note, Others, Point, Probe, Scarce};
 use crate::sync::thread::ThreadId;
 use crate::sync::{Arc, Mutex, Weak};
@@ -122,6 +122,8 @@ pub(super) struct Director {
     interrupted: AtomicUsize,
     /// How often the crank was turned and a point was come to, also after the end.
     beats: AtomicU64,
+    /// Whether the crank ever went on without a callback.
+    had_outside: AtomicBool,
 }
 
 struct State {
@@ -151,6 +153,7 @@ pub(super) struct Directed {
     pub(super) broken: Option<Broken>,
     pub(super) recorder: Recorder,
     pub(super) partial: Option<String>,
+    pub(super) had_outside: bool,
 }
 
 impl Director {
@@ -178,6 +181,7 @@ impl Director {
             moment,
             interrupted: AtomicUsize::new(0),
             beats: AtomicU64::new(0),
+            had_outside: AtomicBool::new(false),
         })
     }
 
@@ -238,6 +242,7 @@ impl Director {
             broken: state.broken.take(),
             recorder: std::mem::take(&mut state.recorder),
             partial,
+            had_outside: self.had_outside.load(Ordering::Relaxed),
         };
         drop(state);
         directed
@@ -435,6 +440,11 @@ impl Probe for Director {
         };
         let mut seats = self.listeners.lock();
         seats.iter_mut().filter_map(|seat| seat.listener.as_mut()).any(|listener| listener.refuses(step, what))
+    }
+
+    fn went_outside(&self) {
+        // Relaxed: it is asked when the run is over, by whoever turned the crank.
+        self.had_outside.store(true, Ordering::Relaxed);
     }
 
     fn panicked(&self, message: &str, location: Option<&Location<'_>>) {

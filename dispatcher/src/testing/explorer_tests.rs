@@ -236,6 +236,28 @@ fn a_scenario_that_is_another_one_each_time_is_found_at_once() {
     Explorer::new().check_determinism(false).explore(changing);
 }
 
+/// Which of several threads is quicker no schedule decides, so that such a run is not compared unless somebody says so.
+#[test]
+fn a_scenario_in_which_something_blocked_out_of_sight_is_another_one_each_time_and_passes() {
+    let calls = Mutex::new(0);
+    let changing = |runtime: &ForegroundRuntime| {
+        *calls.lock() += 1;
+        let [one, other] =
+            ["one", "other"].map(|name| dispatcher(runtime, name, DispatcherBuilder::new().allow_sync_calls()));
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        (0..*calls.lock() % 2).for_each(|_| other.post_task(|_| ()).expect("it is running"));
+        let posted = one.post_task(move |_| {
+            other.post_task(move |_| drop(sender)).expect("it is running");
+            assert!(receiver.recv().is_err());
+        });
+        posted.expect("it is running");
+        runtime.run_until_idle();
+    };
+    assert_eq!(Explorer::new().seeds(0..1).explore(changing).schedules, 1);
+    let found = failure(Explorer::new().seeds(0..1).check_determinism(true), changing);
+    assert!(found.message.contains("not deterministic: at step"), "{found}");
+}
+
 #[test]
 fn an_exploration_of_nothing_fails_and_says_so() {
     for seeds in [Seeds::from(0), Seeds::from(9..9)] {

@@ -104,9 +104,8 @@ impl Explorer {
         if is_stuck {
             director.fail_or_add(format!("what follows blocks out of sight of the testing kit:\n{blocking}"));
         }
-        let had_outside = runtime.inner().pools().iter().any(|pool| pool.batons().had_outside());
         let pending = if is_reported || is_stuck { pending_of(runtime.inner()) } else { String::new() };
-        let Directed { steps, decisions, broken, recorder, partial } = director.close();
+        let Directed { steps, decisions, broken, recorder, partial, had_outside } = director.close();
         // What is left when a run has failed goes on in the usual order; nobody looks at what becomes of it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             if is_stuck {
