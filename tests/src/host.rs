@@ -135,6 +135,7 @@ pub fn command() -> Command {
 /// `fuchsine` without a subcommand, with an environment that changes nothing.
 pub fn bare_command() -> Command {
     let mut command = Command::new(fuchsine());
-    command.env_remove("RUST_LOG");
+    // What tests run at once would have the same name.
+    command.env_remove("RUST_LOG").env("FUCHSINE_CONTROL", "none");
     command
 }

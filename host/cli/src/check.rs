@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fuchsine_host::{LogSettings, Manifest, ManifestError, Plan};
+use fuchsine_host::{Manifest, ManifestError, Plan};
 
 use crate::args::{CheckOptions, LogOptions, Settings};
 use crate::built_in;
@@ -13,7 +13,7 @@ use crate::{logging, output};
 /// probably not meant is told there too and is no mistake.
 pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
     match prepare(Some(&options.manifest), &options.settings) {
-        Ok((plan, _)) => {
+        Ok(Prepared { plan, .. }) => {
             logging::report_warnings(plan.warnings(), log);
             let names: Vec<_> = plan.drivers().iter().map(|driver| driver.name()).collect();
             output::finish(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")))
@@ -25,8 +25,14 @@ pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
     }
 }
 
+/// A manifest that was read, and what it comes to with the drivers that there are.
+pub(crate) struct Prepared {
+    pub(crate) manifest: Manifest,
+    pub(crate) plan: Plan,
+}
+
 /// Reads a manifest (the built-in one if there is none), puts the settings on top and checks it all.
-pub(crate) fn prepare(manifest: Option<&Path>, settings: &Settings) -> Result<(Plan, LogSettings), ManifestError> {
+pub(crate) fn prepare(manifest: Option<&Path>, settings: &Settings) -> Result<Prepared, ManifestError> {
     let mut manifest = match manifest {
         Some(path) => Manifest::load(path)?,
         None => Manifest::built_in(),
@@ -39,5 +45,5 @@ pub(crate) fn prepare(manifest: Option<&Path>, settings: &Settings) -> Result<(P
         (Err(settings), Ok(_)) => return Err(settings),
         (Err(settings), Err(manifest)) => return Err(manifest.and(settings)),
     };
-    Ok((plan, manifest.log().clone()))
+    Ok(Prepared { manifest, plan })
 }

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     Done = 0,
     Failed = 1,
+    Usage = 2,
+    NotFound = 3,
     ConfigInvalid = 4,
     ModuleRefused = 5,
     StopDeadlinePassed = 6,

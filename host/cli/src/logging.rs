@@ -6,17 +6,21 @@
 
 use std::io::IsTerminal;
 
+use fuchsine_host::control::LogRing;
 use fuchsine_host::{Diagnostic, LogFormat, LogSettings, ManifestError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{Format, LogOptions};
+use crate::log_layer::RingLayer;
 use crate::log_writer::{self, LogThread};
 
-/// Starts the log, once in the life of the process. It ends, with its last lines written, when what this gives is dropped.
+/// Starts the log, once in the life of the process, and puts its lines into `ring` too. It ends, with its last lines written, when what this gives is dropped.
 #[must_use = "the log ends when this is dropped"]
-pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) -> Option<LogThread> {
+pub(crate) fn start(options: &LogOptions, manifest: &LogSettings, ring: Option<LogRing>) -> Option<LogThread> {
     let environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let (filter, refused) = choose(options.log.as_deref(), environment.as_deref(), manifest.level.as_deref());
     let (writer, thread) = match log_writer::start(std::io::stderr()) {
@@ -24,10 +28,11 @@ pub(crate) fn start(options: &LogOptions, manifest: &LogSettings) -> Option<LogT
         // Without a thread to spare, whoever logs writes.
         Err(_) => (BoxMakeWriter::new(std::io::stderr), None),
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
+    let all = tracing_subscriber::registry().with(filter).with(ring.map(RingLayer));
     match format(options, manifest) {
-        Format::Text => builder.with_ansi(colours()).with_target(false).init(),
-        Format::Json => builder.json().flatten_event(true).with_ansi(false).init(),
+        Format::Text => all.with(lines.with_ansi(colours()).with_target(false)).init(),
+        Format::Json => all.with(lines.json().flatten_event(true).with_ansi(false)).init(),
     }
     if let Some(error) = refused {
         tracing::warn!(%error, "RUST_LOG is ignored");
@@ -44,7 +49,7 @@ pub(crate) fn report(error: &ManifestError, options: &LogOptions) {
         let _ = writeln!(std::io::stderr(), "{}", error.render());
         return;
     }
-    let _log = start(options, &LogSettings::default());
+    let _log = start(options, &LogSettings::default(), None);
     error.diagnostics().iter().for_each(as_event);
 }
 
@@ -60,7 +65,7 @@ pub(crate) fn report_warnings(warnings: &[Diagnostic], options: &LogOptions) {
         let _ = writeln!(std::io::stderr(), "{shown}");
         return;
     }
-    let _log = start(options, &LogSettings::default());
+    let _log = start(options, &LogSettings::default(), None);
     warnings.iter().for_each(as_event);
 }
 

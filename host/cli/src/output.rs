@@ -17,6 +17,15 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     }
 }
 
+/// As [`write`], for output that goes on: here a reader that has gone ends it.
+///
+/// # Errors
+/// As `write`, and `BrokenPipe`.
+pub(crate) fn write_or_end(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+}
+
 /// Writes the whole output of a command.
 pub(crate) fn finish(text: &str) -> Exit {
     match write(text) {

@@ -1,32 +1,36 @@
 //! `fuchsine run`: from the manifest to the ready line, and from a signal to the summary.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use fuchsine_host::{Host, HostEvent, Plan, StopError, Summary};
+use fuchsine_host::control::{ControlPlace, ControlServer, LogRing};
+use fuchsine_host::{Host, HostEvent, Manifest, StopError, Summary};
 
 use crate::args::{Format, LogOptions, RunOptions};
-use crate::check::prepare;
+use crate::check::{Prepared, prepare};
 use crate::dump_signal::DumpOnSignal;
 use crate::exit::Exit;
+use crate::reloading::Reloading;
 use crate::signals::Signals;
 use crate::{logging, output};
 
 /// Runs until a signal comes, or until drivers fail.
 pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
-    let (plan, manifest_log) = match prepare(options.manifest.as_deref(), &options.settings) {
+    let prepared = match prepare(options.manifest.as_deref(), &options.settings) {
         Ok(prepared) => prepared,
         Err(error) => {
             logging::report(&error, log);
             return Exit::ConfigInvalid;
         }
     };
-    let log = logging::start(log, &manifest_log);
-    plan.warnings().iter().for_each(logging::as_event);
+    let ring = LogRing::new();
+    let log = logging::start(log, prepared.manifest.log(), Some(ring.clone()));
+    prepared.plan.warnings().iter().for_each(logging::as_event);
     let mut signals = Signals::install();
     let exit = match &mut signals {
-        Ok(signals) => serve(plan, signals, options),
+        Ok(signals) => serve(prepared, signals, options, ring),
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
             Exit::Failed
@@ -37,8 +41,9 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     exit
 }
 
-fn serve(plan: Plan, signals: &mut Signals, options: &RunOptions) -> Exit {
-    let (dumps, mut stop_timeout) = (options.dump_on_signal, plan.stop_timeout());
+fn serve(prepared: Prepared, signals: &mut Signals, options: &RunOptions, ring: LogRing) -> Exit {
+    let Prepared { manifest, plan } = prepared;
+    let dumps = options.dump_on_signal;
     let (sender, events) = mpsc::channel();
     let bell = signals.bell();
     let host = Host::builder(plan).observer(move |event| {
@@ -66,14 +71,73 @@ fn serve(plan: Plan, signals: &mut Signals, options: &RunOptions) -> Exit {
             return Exit::Failed;
         }
     };
-    host.start();
-    let reload = || {
-        if let Some(timeout) = reload(&host, options) {
-            stop_timeout = timeout;
-        }
+    let place = control_place(options, &manifest);
+    let reloading = Arc::new(Reloading::new(Arc::clone(&host), options, manifest));
+    let control = match place.map(|place| listen(&host, &reloading, ring, &place)) {
+        Some(Err(exit)) => return exit,
+        Some(Ok(control)) => control,
+        None => None,
     };
-    wait_for_the_end(signals, &events, reload);
-    end(&host, stop_timeout)
+    host.start();
+    wait_for_the_end(signals, &events, || {
+        // What is wrong with it is in the log.
+        let _ = reloading.reload();
+    });
+    let exit = end(&host, reloading.stop_timeout());
+    // Until here it can be asked what it is that does not stop.
+    drop(control);
+    exit
+}
+
+/// Where the control socket is to be, if there is to be one: what was said last counts.
+fn control_place(options: &RunOptions, manifest: &Manifest) -> Option<ControlPlace> {
+    if options.no_control {
+        return None;
+    }
+    if let Some(path) = &options.control {
+        return Some(ControlPlace::at(path));
+    }
+    let named = ControlPlace::of_environment().map(Some).or_else(|| manifest.control());
+    match named {
+        Some(place) => place.filter(|place| !place.is_none()),
+        None => {
+            let name = options.manifest.as_deref().and_then(Path::file_stem).map(|name| name.to_string_lossy());
+            let place = ControlPlace::usual(name.as_deref().unwrap_or("default"));
+            if place.is_none() {
+                tracing::info!(
+                    "there is no control socket, as XDG_RUNTIME_DIR is not set; --control names a place for it"
+                );
+            }
+            place
+        }
+    }
+}
+
+/// Serves the control socket. A host that was not told where it is to be goes on without one.
+fn listen(
+    host: &Arc<Host>,
+    reloading: &Arc<Reloading>,
+    ring: LogRing,
+    place: &ControlPlace,
+) -> Result<Option<ControlServer>, Exit> {
+    let (reload, load) = (Arc::clone(reloading), Arc::clone(reloading));
+    let server = ControlServer::builder(Arc::clone(host)).logs(ring);
+    let server = server.load(move |request| load.addition(request));
+    let server = if reload.can_reload() { server.reload(move || reload.reload()) } else { server };
+    match server.serve(place) {
+        Ok(server) => {
+            tracing::debug!(path = %server.path().display(), "the control socket is there");
+            Ok(Some(server))
+        }
+        Err(error) if place.is_given() => {
+            tracing::error!("{error}");
+            Err(Exit::Failed)
+        }
+        Err(error) => {
+            tracing::warn!("{error}; this host has none (--control names another place, --no-control does without)");
+            Ok(None)
+        }
+    }
 }
 
 /// Stops the host and tells what became of its drivers.
@@ -116,36 +180,6 @@ fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>, m
             reload();
         }
         signals.wait();
-    }
-}
-
-/// Reads the manifest again and applies what is different. What cannot be run changes nothing. Gives the time that a stop
-/// may take from now on.
-fn reload(host: &Host, options: &RunOptions) -> Option<Duration> {
-    let Some(manifest) = &options.manifest else {
-        tracing::info!("there is nothing to read again: the host runs the built-in manifest");
-        return None;
-    };
-    let plan = match prepare(Some(manifest), &options.settings) {
-        Ok((plan, _)) => plan,
-        Err(error) => {
-            error.diagnostics().iter().for_each(logging::as_event);
-            tracing::error!("the manifest was read again and cannot be run; the host goes on as it is");
-            return None;
-        }
-    };
-    plan.warnings().iter().for_each(logging::as_event);
-    let timeout = plan.stop_timeout();
-    match host.reload(plan) {
-        Ok(changes) => {
-            changes.iter().for_each(|change| tracing::info!("{change}"));
-            tracing::info!(changes = changes.len(), "the manifest was read again");
-            Some(timeout)
-        }
-        Err(error) => {
-            tracing::error!("the manifest is not taken over: {error}");
-            None
-        }
     }
 }
 
@@ -199,7 +233,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use fuchsine_driver::{Driver, DriverContext, DriverEntry, StartError, Status, StopError, blocking};
-    use fuchsine_host::{Manifest, Registry, Source};
+    use fuchsine_host::{Registry, Source};
 
     use super::*;
 

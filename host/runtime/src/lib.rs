@@ -8,10 +8,12 @@
 //! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime, and the loader of modules;
 //!   `net` and `log` serve it.
 //! - `host`: carries out what the supervisor decides, and what users hold.
+//! - [`control`]: the socket over which a host that runs is asked and told.
 //!
 //! # Features
 //! - `testing`: on a foreground runtime of the testing kit, drivers listen and connect on its simulated network.
 
+pub mod control;
 mod host;
 mod life_cycle;
 mod load;
@@ -25,7 +27,8 @@ mod supervisor;
 pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{
-    DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError, Summary, Target, Waiting,
+    DriverInfo, DriverState, DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError,
+    Summary, Target, Waiting,
 };
 pub use life_cycle::Phase;
 pub use load::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};

@@ -48,6 +48,20 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// The phase as one word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Starting => "starting",
+            Phase::Running => "running",
+            Phase::RemovingChildren => "removing-children",
+            Phase::PreparingStop => "preparing-stop",
+            Phase::ShuttingDown => "shutting-down",
+            Phase::Stopping => "stopping",
+            Phase::Destroying => "destroying",
+            Phase::Gone => "gone",
+        }
+    }
+
     /// What the host waits for in this phase, for messages about a stop that hangs.
     pub fn waits_for(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@
 //! `services` connects drivers over their nodes, `summary` is what is told at the end.
 
 mod actions;
+mod drivers;
 mod instance;
 mod nodes;
 mod operate;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
 
+pub use drivers::{DriverInfo, DriverState};
 pub(crate) use instance::Instance;
 pub use nodes::NodeInfo;
 pub use operate::Target;
@@ -205,7 +207,7 @@ impl Host {
 
     /// Where the host stands.
     pub fn state(&self) -> HostState {
-        self.shared.host_state()
+        self.shared.state.lock().host_state()
     }
 
     /// The addresses that drivers have published so far, in the order in which their drivers were started.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Host;
 use super::shared::{Shared, State};
-use crate::manifest::{Change, ChangeKind, Plan};
+use crate::manifest::{Change, ChangeKind, Plan, PlannedDriver};
 use crate::node::{NodeId, RuleId};
 use crate::supervisor::{Explanation, OperateError, Supervisor};
 
@@ -112,6 +112,67 @@ impl Host {
     pub fn reload(&self, plan: Plan) -> Result<Vec<Change>, OperateError> {
         self.shared().reload(plan)
     }
+
+    /// Runs one more driver, as if the manifest had it at its end. The next [`reload`](Self::reload) of a plan that does
+    /// not have it removes it again.
+    ///
+    /// # Errors
+    /// [`OperateError`]: there is a driver of that name, or the host is stopping or has not begun.
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_driver::{Driver, DriverContext, DriverEntry, StartError};
+    /// use fuchsine_host::{DriverState, Host, Manifest, Registry, Source};
+    /// use std::time::Duration;
+    ///
+    /// struct Idle;
+    /// impl Driver for Idle {
+    ///     const NAME: &'static str = "idle";
+    ///     async fn start(_cx: DriverContext) -> Result<Self, StartError> {
+    ///         Ok(Idle)
+    ///     }
+    /// }
+    /// static IDLE: DriverEntry = DriverEntry::of::<Idle>();
+    ///
+    /// let registry = Registry::new([&IDLE])?;
+    /// let manifest = Manifest::parse(Source::named("example", "[drivers.idle]"))?;
+    /// let host = Host::builder(manifest.plan(&registry)?).build()?;
+    /// host.start();
+    /// host.add_driver(manifest.addition("second", Some("idle"), None, [] as [&str; 0], &registry)?)?;
+    /// let running = host.wait_driver("second", &[DriverState::Running], Duration::from_secs(10));
+    /// assert_eq!(running, Some(DriverState::Running));
+    /// host.remove_driver("second")?;
+    /// assert!(host.remove_driver("second").is_err());
+    /// host.stop(Duration::from_secs(10))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_driver(&self, driver: PlannedDriver) -> Result<(), OperateError> {
+        self.shared().event(|state| {
+            state.supervisor.may_operate()?;
+            if state.plan.drivers.iter().any(|known| known.name() == driver.name()) {
+                return Err(OperateError::Exists(driver.name().to_owned()));
+            }
+            let mut plan = state.plan.clone();
+            plan.drivers.push(driver);
+            state.take_over(plan);
+            Ok(())
+        })
+    }
+
+    /// Runs a driver no more, as if the manifest did not have it: it begins to stop, what is below it first. When no
+    /// driver is left, the host stops.
+    ///
+    /// # Errors
+    /// As [`stop_driver`](Self::stop_driver).
+    pub fn remove_driver(&self, name: &str) -> Result<(), OperateError> {
+        self.shared().event(|state| {
+            state.supervisor.rule_named(name)?;
+            let mut plan = state.plan.clone();
+            plan.drivers.retain(|driver| driver.name() != name);
+            state.take_over(plan);
+            Ok(())
+        })
+    }
 }
 
 impl Shared {
@@ -137,20 +198,25 @@ impl Shared {
     fn reload(&self, plan: Plan) -> Result<Vec<Change>, OperateError> {
         self.event(|state| {
             state.supervisor.may_operate()?;
-            let changes = state.plan.changes(&plan);
-            for change in &changes {
-                state.apply(change, &plan);
-            }
-            let order: Vec<RuleId> =
-                plan.drivers.iter().filter_map(|driver| state.supervisor.rule_named(driver.name()).ok()).collect();
-            state.supervisor.arrange(&order);
-            state.plan = plan;
-            Ok(changes)
+            Ok(state.take_over(plan))
         })
     }
 }
 
 impl State {
+    /// Runs another plan from now on.
+    fn take_over(&mut self, plan: Plan) -> Vec<Change> {
+        let changes = self.plan.changes(&plan);
+        for change in &changes {
+            self.apply(change, &plan);
+        }
+        let order: Vec<RuleId> =
+            plan.drivers.iter().filter_map(|driver| self.supervisor.rule_named(driver.name()).ok()).collect();
+        self.supervisor.arrange(&order);
+        self.plan = plan;
+        changes
+    }
+
     fn apply(&mut self, change: &Change, plan: &Plan) {
         let old = self.supervisor.rule_named(&change.name).ok();
         let new = plan.drivers.iter().find(|driver| driver.name() == change.name);

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(super) observer: Observer,
     log_observer: Option<LogObserver>,
     pub(super) state: Mutex<State>,
-    /// Notified when `started`, `failed` or `gone` changes.
+    /// Notified when an event was fed, and when what followed from it was carried out.
     pub(super) changed: Condvar,
 }
 
@@ -234,6 +234,7 @@ impl Shared {
         let result = feed(&mut state);
         let actions = state.supervisor.take_actions();
         state.queue.extend(actions);
+        self.changed.notify_all();
         if std::mem::replace(&mut state.performing, true) {
             return result;
         }
@@ -241,6 +242,7 @@ impl Shared {
             drop(state);
             self.perform(action);
             state = self.state.lock();
+            self.changed.notify_all();
         }
         state.performing = false;
         let waiting = state.supervisor.newly_waiting();
@@ -265,16 +267,6 @@ impl Shared {
         let mut addresses = self.state.lock().addresses.clone();
         addresses.sort_by_key(|(id, _)| *id);
         addresses.into_iter().map(|(_, address)| address).collect()
-    }
-
-    pub(super) fn host_state(&self) -> HostState {
-        let state = self.state.lock();
-        match (state.gone, state.stopping_since, state.started) {
-            (true, ..) => HostState::Stopped,
-            (false, Some(_), _) => HostState::Stopping,
-            (false, None, true) => HostState::Running,
-            (false, None, false) => HostState::Starting,
-        }
     }
 
     pub(super) fn summary(&self) -> Summary {
@@ -350,6 +342,17 @@ impl Shared {
             Some(Waiting { driver: instance.name.clone(), node: instance.node_path.clone(), phase })
         };
         state.supervisor.instances().filter_map(waiting).collect()
+    }
+}
+
+impl State {
+    pub(super) fn host_state(&self) -> HostState {
+        match (self.gone, self.stopping_since, self.started) {
+            (true, ..) => HostState::Stopped,
+            (false, Some(_), _) => HostState::Stopping,
+            (false, None, true) => HostState::Running,
+            (false, None, false) => HostState::Starting,
+        }
     }
 }
 

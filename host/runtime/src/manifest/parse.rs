@@ -19,13 +19,14 @@ use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
 use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
 use super::suggest::{did_you_mean, list};
+use crate::control::ControlPlace;
 use crate::node::NodeTree;
 
 /// A manifest is written by hand; what is larger is something else, given by mistake.
 const MAX_BYTES: u64 = 1 << 20;
 
 const TOP_KEYS: &[&str] = &["host", "log", "drivers"];
-const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms", "module_path"];
+const HOST_KEYS: &[&str] = &["threads", "stop_timeout_ms", "module_path", "control"];
 const LOG_KEYS: &[&str] = &["level", "format"];
 const DRIVER_KEYS: &[&str] = &[
     "driver",
@@ -129,6 +130,7 @@ impl Reader {
             threads: None,
             stop_timeout: Manifest::DEFAULT_STOP_TIMEOUT,
             log: LogSettings::default(),
+            control: None,
             module_path: Vec::new(),
             drivers: Vec::new(),
         };
@@ -140,6 +142,7 @@ impl Reader {
                 manifest.stop_timeout = Duration::from_millis(ms as u64);
             }
             manifest.module_path = self.paths(host, "module_path");
+            manifest.control = self.control(host);
         }
         if let Some(log) = self.subtable(root, "log") {
             self.refuse_unknown(log, LOG_KEYS, "`[log]`");
@@ -201,6 +204,19 @@ impl Reader {
             policy,
             config,
         })
+    }
+
+    /// A path, relative to the folder of the manifest, or `false`.
+    fn control(&mut self, table: &DeTable<'_>) -> Option<Option<ControlPlace>> {
+        let value = table.get("control")?;
+        match value.get_ref() {
+            DeValue::Boolean(false) => Some(None),
+            DeValue::String(path) if !path.is_empty() => Some(Some(ControlPlace::at(self.source.resolve(path)))),
+            _ => {
+                self.expected(value, "`control`", "the path of a socket, or false");
+                None
+            }
+        }
     }
 
     fn config(&mut self, table: &DeTable<'_>) -> BTreeMap<String, Setting> {

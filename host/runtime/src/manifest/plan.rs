@@ -1,5 +1,6 @@
 //! A manifest against the drivers that exist: what `fuchsine check` checks and what a host runs.
 
+use std::path::Path;
 use std::time::Duration;
 
 use fuchsine_driver::abi::DriverEntry;
@@ -8,6 +9,7 @@ use serde_json::{Map, Value};
 use super::diagnostic::{Diagnostic, ManifestError};
 use super::kind;
 use super::resolve;
+use super::source::Source;
 use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
 use crate::node::BindRule;
@@ -135,6 +137,46 @@ impl Manifest {
         let warnings = if diagnostics.is_empty() { self.warnings(&drivers) } else { Vec::new() };
         let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers, warnings };
         ManifestError::unless_empty(diagnostics, plan)
+    }
+}
+
+impl Manifest {
+    /// One more driver beside those of this manifest, as a table of it would say it: `name`, and which `driver` it runs
+    /// (the one of that name if it is not said), from which `module` (one that is found if it is not said), and
+    /// `KEY=VALUE` settings. Modules are looked for where the manifest has them looked for.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), [`set`](Self::set) and [`plan`](Self::plan).
+    pub fn addition<I>(
+        &self,
+        name: &str,
+        driver: Option<&str>,
+        module: Option<&Path>,
+        settings: I,
+        registry: &Registry,
+    ) -> Result<PlannedDriver, ManifestError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let mut table = toml::Table::new();
+        table.extend(driver.map(|driver| ("driver".to_owned(), driver.into())));
+        if let Some(module) = module {
+            let module = module.to_str().ok_or_else(|| Diagnostic::general("the path of the module is not UTF-8"))?;
+            table.insert("module".to_owned(), module.into());
+        }
+        let drivers = toml::Table::from_iter([(name.to_owned(), table.into())]);
+        let text = toml::Table::from_iter([("drivers".to_owned(), drivers.into())]).to_string();
+        let mut added = Manifest::parse(Source::named("request", text))?;
+        added.set(settings.into_iter().map(|setting| format!("{name}.{}", setting.as_ref())))?;
+        let mut diagnostics = Vec::new();
+        let planned = added.drivers.first().and_then(|spec| planned(spec, self, registry, &mut diagnostics));
+        match planned {
+            Some(planned) => ManifestError::unless_empty(diagnostics, planned),
+            None => Err(ManifestError::unless_empty(diagnostics, ())
+                .err()
+                .unwrap_or_else(|| Diagnostic::general("there is no driver in it").into())),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
+use crate::control::ControlPlace;
 use crate::node::BindRule;
 use crate::supervisor::{ParentRule, Policy};
 
@@ -40,6 +41,7 @@ pub struct LogSettings {
 /// threads = 2                    # of the pool; default: one a processor, at least 2
 /// stop_timeout_ms = 10000        # for all drivers together
 /// module_path = ["drivers"]      # folders with loadable modules, besides those that are always searched
+/// control = "control.sock"       # the control socket; false: there is none; default: one in the usual folder
 ///
 /// [log]
 /// level = "info"
@@ -59,6 +61,8 @@ pub struct Manifest {
     pub(crate) threads: Option<usize>,
     pub(crate) stop_timeout: Duration,
     pub(crate) log: LogSettings,
+    /// `Some(None)`: there is to be none.
+    pub(crate) control: Option<Option<ControlPlace>>,
     /// Folders where modules are looked for.
     pub(crate) module_path: Vec<PathBuf>,
     pub(crate) drivers: Vec<DriverSpec>,
@@ -128,6 +132,11 @@ impl Manifest {
     /// How long stopping may take, all drivers together.
     pub fn stop_timeout(&self) -> Duration {
         self.stop_timeout
+    }
+
+    /// Where the control socket is to be, if that is said; `Some(None)`: there is to be none.
+    pub fn control(&self) -> Option<Option<ControlPlace>> {
+        self.control.clone()
     }
 
     /// The `[log]` table.

@@ -13,6 +13,9 @@ pub enum OperateError {
     /// The manifest has no such driver.
     #[error("there is no driver `{0}` in the manifest")]
     NoDriver(String),
+    /// There is one of that name already.
+    #[error("there is a driver `{0}` already; give it another name")]
+    Exists(String),
     /// There is no such node.
     #[error("there is no node `{0}`")]
     NoNode(String),
