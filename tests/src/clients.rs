@@ -21,6 +21,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
+    ("setpriv", "util-linux"),
     ("socat", "socat"),
     ("strace", "strace"),
     ("unshare", "util-linux"),

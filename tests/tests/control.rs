@@ -13,6 +13,7 @@ use std::{
 };
 
 use fuchsine_tests::{
+    clients::require_client,
     command::{fuchsine, module},
     host::{self, Host, bare_command},
     process::{Finished, HANG_LIMIT, Process, eventually, run},
@@ -392,6 +393,7 @@ fn another_user_is_turned_away() {
         eprintln!("SKIPPED: only root can be another user");
         return;
     }
+    let Some(setpriv) = require_client("setpriv") else { return };
     let running = Running::new();
     // The mode alone would do; so it is taken away here.
     let everybody = |path: &Path, mode| fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode));
@@ -399,7 +401,7 @@ fn another_user_is_turned_away() {
     let command = running.folder.path().join("fuchsine");
     run(Command::new("cp").arg(fuchsine()).arg(&command)).expect_success();
     let as_nobody = || {
-        let mut ps = Command::new("setpriv");
+        let mut ps = Command::new(&setpriv);
         ps.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         ps.arg(&command).arg("ps").arg("--control").arg(running.socket());
         run(&mut ps)

@@ -18,6 +18,7 @@ mod logging;
 mod output;
 mod reloading;
 mod run;
+mod service;
 mod signals;
 
 use clap::Parser;

@@ -9,6 +9,7 @@ use fuchsine_host::{Change, Host, Manifest, ManifestError, PlannedDriver};
 
 use crate::args::{RunOptions, Settings};
 use crate::check::{Prepared, prepare};
+use crate::service::Service;
 use crate::{built_in, logging};
 
 /// What a host runs, and where that was read.
@@ -16,6 +17,7 @@ pub(crate) struct Reloading {
     host: Arc<Host>,
     path: Option<PathBuf>,
     settings: Settings,
+    service: Service,
     read: Mutex<Read>,
 }
 
@@ -26,10 +28,10 @@ struct Read {
 }
 
 impl Reloading {
-    pub(crate) fn new(host: Arc<Host>, options: &RunOptions, manifest: Manifest) -> Reloading {
+    pub(crate) fn new(host: Arc<Host>, options: &RunOptions, manifest: Manifest, service: Service) -> Reloading {
         let (path, settings) = (options.manifest.clone(), options.settings.clone());
         let stop_timeout = manifest.stop_timeout();
-        Reloading { host, path, settings, read: Mutex::new(Read { manifest, stop_timeout }) }
+        Reloading { host, path, settings, service, read: Mutex::new(Read { manifest, stop_timeout }) }
     }
 
     /// The time that a stop may take.
@@ -53,6 +55,16 @@ impl Reloading {
             return Err(message.to_owned());
         };
         let mut read = self.read();
+        self.service.reloading();
+        let changes = self.apply(path, &mut read);
+        self.service.ready(match &changes {
+            Ok(_) => "running",
+            Err(_) => "running; the manifest that was read last cannot be run",
+        });
+        changes
+    }
+
+    fn apply(&self, path: &Path, read: &mut Read) -> Result<Vec<Change>, String> {
         let Prepared { manifest, plan } = prepare(Some(path), &self.settings).map_err(|error| refuse(&error))?;
         plan.warnings().iter().for_each(logging::as_event);
         let stop_timeout = plan.stop_timeout();

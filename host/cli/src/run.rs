@@ -13,6 +13,7 @@ use crate::check::{Prepared, prepare};
 use crate::dump_signal::DumpOnSignal;
 use crate::exit::Exit;
 use crate::reloading::Reloading;
+use crate::service::Service;
 use crate::signals::Signals;
 use crate::{logging, output};
 
@@ -72,17 +73,21 @@ fn serve(prepared: Prepared, signals: &mut Signals, options: &RunOptions, ring: 
         }
     };
     let place = control_place(options, &manifest);
-    let reloading = Arc::new(Reloading::new(Arc::clone(&host), options, manifest));
+    let service = Service::of_environment();
+    let reloading = Arc::new(Reloading::new(Arc::clone(&host), options, manifest, service.clone()));
     let control = match place.map(|place| listen(&host, &reloading, ring, &place)) {
         Some(Err(exit)) => return exit,
         Some(Ok(control)) => control,
         None => None,
     };
+    // Fed from the beginning: a start may take longer than a watchdog waits.
+    let _fed = service.feed(&host);
     host.start();
-    wait_for_the_end(signals, &events, || {
+    wait_for_the_end(signals, &events, &service, || {
         // What is wrong with it is in the log.
         let _ = reloading.reload();
     });
+    service.stopping(reloading.stop_timeout());
     let exit = end(&host, reloading.stop_timeout());
     // Until here it can be asked what it is that does not stop.
     drop(control);
@@ -158,12 +163,19 @@ fn end(host: &Host, timeout: Duration) -> Exit {
 }
 
 /// Writes the ready line when it is due, and returns when the host is to stop or stops by itself.
-fn wait_for_the_end(signals: &mut Signals, events: &mpsc::Receiver<HostEvent>, mut reload: impl FnMut()) {
+fn wait_for_the_end(
+    signals: &mut Signals,
+    events: &mpsc::Receiver<HostEvent>,
+    service: &Service,
+    mut reload: impl FnMut(),
+) {
     loop {
         for event in events.try_iter() {
             match event {
                 HostEvent::Started { addresses } => {
-                    if let Err(error) = output::write(&ready_line(&addresses)) {
+                    let line = ready_line(&addresses);
+                    service.ready(line.trim_end());
+                    if let Err(error) = output::write(&line) {
                         tracing::warn!(%error, "the ready line cannot be written on the standard output");
                     }
                 }

@@ -27,8 +27,8 @@ mod supervisor;
 pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{
-    DriverInfo, DriverState, DriverSummary, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted, StopError,
-    Summary, Target, Waiting,
+    DriverInfo, DriverState, DriverSummary, Heartbeat, Host, HostBuilder, HostEvent, HostState, NodeInfo, NotStarted,
+    StopError, Summary, Target, Waiting,
 };
 pub use life_cycle::Phase;
 pub use load::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};

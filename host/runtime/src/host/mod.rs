@@ -5,6 +5,7 @@
 
 mod actions;
 mod drivers;
+mod heartbeat;
 mod instance;
 mod nodes;
 mod operate;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
 
 pub use drivers::{DriverInfo, DriverState};
+pub use heartbeat::Heartbeat;
 pub(crate) use instance::Instance;
 pub use nodes::NodeInfo;
 pub use operate::Target;
