@@ -47,6 +47,7 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
             "fuchsine-file-block",
             "fuchsine-host",
             "fuchsine-nbd",
+            "fuchsine-pty-serial",
             "fuchsine-ramdisk",
             "fuchsine-tun-net",
         ],
@@ -57,6 +58,8 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-nbd-module", "drivers-examples/nbd/module", &["fuchsine-driver", "fuchsine-nbd"]),
     ("fuchsine-file-block", "drivers-examples/file-block", &["fuchsine-driver"]),
     ("fuchsine-file-block-module", "drivers-examples/file-block/module", &["fuchsine-driver", "fuchsine-file-block"]),
+    ("fuchsine-pty-serial", "drivers-examples/pty-serial", &["fuchsine-driver"]),
+    ("fuchsine-pty-serial-module", "drivers-examples/pty-serial/module", &["fuchsine-driver", "fuchsine-pty-serial"]),
     ("fuchsine-tun-net", "drivers-examples/tun-net", &["fuchsine-driver"]),
     ("fuchsine-tun-net-module", "drivers-examples/tun-net/module", &["fuchsine-driver", "fuchsine-tun-net"]),
     ("fuchsine-misbehaver", "drivers-examples/misbehaver", &["fuchsine-driver"]),
@@ -188,8 +191,14 @@ fn the_driver_package_reaches_no_dispatcher_so_its_api_can_name_none_of_its_type
     let reached = reachable_from("fuchsine-driver");
     assert!(reached.contains("serde"), "the graph was read: {reached:?}");
     assert!(!reached.contains("fuchsine-dispatcher"), "fuchsine-driver reaches fuchsine-dispatcher: {reached:?}");
-    for driver in ["fuchsine-ramdisk", "fuchsine-nbd", "fuchsine-file-block", "fuchsine-tun-net", "fuchsine-misbehaver"]
-    {
+    for driver in [
+        "fuchsine-ramdisk",
+        "fuchsine-nbd",
+        "fuchsine-file-block",
+        "fuchsine-pty-serial",
+        "fuchsine-tun-net",
+        "fuchsine-misbehaver",
+    ] {
         let reached = reachable_from(driver);
         assert!(reached.contains("fuchsine-driver"));
         assert!(

@@ -6,13 +6,15 @@ static RAMDISK: DriverEntry = fuchsine_ramdisk::DRIVER;
 static NBD: DriverEntry = fuchsine_nbd::DRIVER;
 static FILE_BLOCK: DriverEntry = fuchsine_file_block::DRIVER;
 static TUN_NET: DriverEntry = fuchsine_tun_net::DRIVER;
+static PTY_SERIAL: DriverEntry = fuchsine_pty_serial::DRIVER;
+static SERIAL_ECHO: DriverEntry = fuchsine_pty_serial::ECHO;
 
 /// All of them, and the modules of the search path.
 ///
 /// # Panics
 /// Never in a build whose tests passed: they call it.
 pub(crate) fn registry() -> Registry {
-    let linked = Registry::new([&RAMDISK, &NBD, &FILE_BLOCK, &TUN_NET]);
+    let linked = Registry::new([&RAMDISK, &NBD, &FILE_BLOCK, &TUN_NET, &PTY_SERIAL, &SERIAL_ECHO]);
     let linked = linked.unwrap_or_else(|error| panic!("the built-in drivers do not fit: {error}"));
     linked.with_modules(ModulePath::from_environment())
 }
