@@ -260,7 +260,7 @@ pub(crate) trait Probe: Send + Sync {
 
 #[cfg(all(feature = "testing", not(any(loom, shuttle))))]
 mod current {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::collections::BTreeSet;
 
     use super::{Choice, Note, Point, Probe, Scarce};
@@ -268,11 +268,15 @@ mod current {
 
     thread_local! {
         static CURRENT: RefCell<Option<Arc<dyn Probe>>> = const { RefCell::new(None) };
+        /// Whether there is one. It has nothing to be made or dropped, so to ask takes one load; everything else of a
+        /// hook stands apart, out of the way of a thread that has none.
+        static IS_ATTACHED: Cell<bool> = const { Cell::new(false) };
     }
 
     /// The calling thread has this probe, or none, until the answer is dropped.
     #[must_use = "the probe is taken away again when this is dropped"]
     pub(crate) fn attach(probe: Option<Arc<dyn Probe>>) -> Attached {
+        IS_ATTACHED.set(probe.is_some());
         Attached(CURRENT.with(|current| current.replace(probe)))
     }
 
@@ -281,68 +285,84 @@ mod current {
 
     impl Drop for Attached {
         fn drop(&mut self) {
+            IS_ATTACHED.set(self.0.is_some());
             let _ = CURRENT.try_with(|current| current.replace(self.0.take()));
         }
     }
 
     /// The probe of the calling thread.
+    #[inline]
     pub(crate) fn current() -> Option<Arc<dyn Probe>> {
-        CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+        if is_attached() { look() } else { None }
     }
 
     /// See [`Probe::is_interrupted`].
+    #[inline]
     pub(crate) fn is_interrupted() -> bool {
-        current().is_some_and(|probe| probe.is_interrupted())
+        is_attached() && look().is_some_and(|probe| probe.is_interrupted())
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_attached() -> bool {
-        CURRENT.try_with(|current| current.borrow().is_some()).unwrap_or_default()
+        IS_ATTACHED.get()
+    }
+
+    /// While the thread ends there may be none any more.
+    #[cold]
+    #[inline(never)]
+    fn look() -> Option<Arc<dyn Probe>> {
+        CURRENT.try_with(|current| current.borrow().clone()).unwrap_or_default()
+    }
+
+    /// Calls with the probe, out of line.
+    #[cold]
+    #[inline(never)]
+    fn told(tell: impl FnOnce(&dyn Probe)) {
+        if let Some(probe) = look() {
+            tell(&*probe);
+        }
     }
 
     /// See [`Probe::choose`]. 0 where there is nothing to choose, or nobody who does.
     #[inline]
     pub(crate) fn choose(choice: Choice, of: usize) -> usize {
-        if of < 2 || !is_attached() {
+        if !is_attached() || of < 2 {
             return 0;
         }
-        current().map_or(0, |probe| probe.choose(choice, of))
+        look().map_or(0, |probe| probe.choose(choice, of))
     }
 
     /// See [`Probe::point`].
     #[inline]
     pub(crate) fn point(point: Point) {
-        if is_attached()
-            && let Some(probe) = current()
-        {
-            probe.point(point);
+        if is_attached() {
+            told(|probe| probe.point(point));
         }
     }
 
     /// See [`Probe::note`].
     #[inline]
     pub(crate) fn note(note: impl FnOnce() -> Note) {
-        if is_attached()
-            && let Some(probe) = current()
-        {
-            probe.note(note());
+        if is_attached() {
+            told(|probe| probe.note(note()));
         }
     }
 
     /// See [`Probe::refuses`].
     #[inline]
     pub(crate) fn refuses(what: Scarce) -> bool {
-        is_attached() && current().is_some_and(|probe| probe.refuses(what))
+        is_attached() && look().is_some_and(|probe| probe.refuses(what))
     }
 
     /// Like [`note`], if it is a note at all.
     #[inline]
     pub(crate) fn note_some(note: impl FnOnce() -> Option<Note>) {
-        if is_attached()
-            && let Some(probe) = current()
-            && let Some(note) = note()
-        {
-            probe.note(note);
+        if is_attached() {
+            told(|probe| {
+                if let Some(note) = note() {
+                    probe.note(note);
+                }
+            });
         }
     }
 

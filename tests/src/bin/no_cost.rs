@@ -3,7 +3,8 @@
 //! ```text
 //! no_cost              compares the machine code of three builds
 //! no_cost --measure    counts instructions of a round of the program in each of them, and with the feature `testing`
-//!                      and nobody attached, and takes the time of many rounds (needs valgrind, and Linux)
+//!                      and nobody attached, and takes the time of many rounds (needs valgrind, and Linux). It says
+//!                      whether what the feature costs is within noise: less than what runs of one build differ by
 //! ```
 
 use std::path::Path;
@@ -112,14 +113,16 @@ fn measure() -> Result<(), String> {
         counted.push(spent as f64 / ROUNDS as f64);
         built.push(program);
     }
-    // In turns, so that what else the machine does hits all of them.
-    let mut times = vec![Vec::new(); built.len()];
+    // In turns, so that what else the machine does hits all of them. The plain one takes part once more, so that it is
+    // known by how much two do that are the same.
+    let mut times = vec![Vec::new(); built.len() + 1];
     for _ in 0..TIMES {
-        for (program, times) in built.iter().zip(&mut times) {
+        for (program, times) in built.iter().chain(&built[..1]).zip(&mut times) {
             times.push(processor_time(program, TIMED_ROUNDS)? * 1e9 / TIMED_ROUNDS as f64);
         }
     }
     let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
+    let noise = noise(&times[0], &times[ALL.len()]);
     for (nth, hooks) in ALL.iter().enumerate() {
         let least = times[nth].first().copied().unwrap_or_default();
         println!(
@@ -132,7 +135,24 @@ fn measure() -> Result<(), String> {
             medians[nth] / medians[0],
         );
     }
+    let costs = medians[ALL.len() - 1] / medians[0] - 1.0;
+    println!(
+        "noise is {:.1} %: the quarters of the runs of one build lie so far apart, or the medians of two times {TIMES} runs; \
+         with the feature and nobody attached it takes {:+.1} %, which is {}",
+        noise * 100.0,
+        costs * 100.0,
+        if costs <= noise { "within noise" } else { "MORE THAN NOISE" }
+    );
     Ok(())
+}
+
+/// By how much runs of one build differ, as a part of their median: the first quarter of them from the last, or the
+/// medians of two rows of runs, whichever is more. Both are sorted.
+fn noise(one: &[f64], other: &[f64]) -> f64 {
+    let middle = |times: &[f64]| times[times.len() / 2];
+    let quarters = |times: &[f64]| times[times.len() - 1 - times.len() / 4] - times[times.len() / 4];
+    let apart = (middle(one) - middle(other)).abs();
+    quarters(one).max(quarters(other)).max(apart) / middle(one)
 }
 
 /// How often each build is timed, and with how many rounds.
@@ -175,4 +195,20 @@ fn instructions(program: &Path, rounds: u64) -> Result<u64, String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let count = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     count.ok_or_else(|| format!("valgrind says nothing of what it collected:\n{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_what_the_middle_half_of_the_runs_or_two_medians_differ_by() {
+        let steady = [100.0; 9];
+        assert_eq!(noise(&steady, &steady), 0.0);
+        let far_off = [100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 900.0];
+        assert_eq!(noise(&steady, &far_off), 0.0, "one that was held up says nothing");
+        assert_eq!(noise(&steady, &[103.0; 9]), 0.03);
+        let wide = [98.0, 98.0, 98.0, 100.0, 100.0, 100.0, 103.0, 103.0, 104.0];
+        assert_eq!(noise(&wide, &steady), 0.05);
+    }
 }
