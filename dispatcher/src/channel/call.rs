@@ -186,20 +186,37 @@ impl Channel {
     where
         F: FnOnce(Result<Message, Status>) + Send + 'static,
     {
-        let begun = self.begin_call_as(dispatcher, request, deadline, AsItIs(handler));
+        self.begin_call_from(Site::caller(), dispatcher, request, deadline, handler)
+    }
+
+    /// As [`begin_call`](Self::begin_call), for a caller that says where the call comes from.
+    ///
+    /// # Errors
+    /// As [`begin_call`](Self::begin_call).
+    pub fn begin_call_from<F>(
+        &self,
+        site: Site,
+        dispatcher: &DispatcherHandle,
+        request: Message,
+        deadline: Instant,
+        handler: F,
+    ) -> Result<TaskHandle, Refused<(Message, F)>>
+    where
+        F: FnOnce(Result<Message, Status>) + Send + 'static,
+    {
+        let begun = self.begin_call_as(site, dispatcher, request, deadline, AsItIs(handler));
         begun.map_err(|refused| refused.map(|(request, AsItIs(handler))| (request, handler)))
     }
 
-    /// [`begin_call`](Channel::begin_call) with whatever hears the reply.
-    #[track_caller]
+    /// [`begin_call_from`](Channel::begin_call_from) with whatever hears the reply.
     pub(super) fn begin_call_as<H: HearReply>(
         &self,
+        location: Site,
         dispatcher: &DispatcherHandle,
         request: Message,
         deadline: Instant,
         handler: H,
     ) -> Result<TaskHandle, Refused<(Message, H)>> {
-        let location = Site::caller();
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         let mut accepted_as = None;

@@ -125,7 +125,12 @@ impl Token {
     /// The two ends of a new token.
     #[track_caller]
     pub fn pair() -> (Token, Token) {
-        let (shared, location) = (Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) }), Site::caller());
+        Token::pair_from(Site::caller())
+    }
+
+    /// As [`pair`](Self::pair), for a caller that says where the token is made.
+    pub fn pair_from(site: Site) -> (Token, Token) {
+        let (shared, location) = (Arc::new(Rendezvous { meeting: Mutex::new(Meeting::Open) }), site);
         probe::note(|| Note::Made { what: "token", id: Arc::as_ptr(&shared).addr() as u64, location });
         let other = Arc::clone(&shared);
         (Token { shared: Some(shared), side: Side::A }, Token { shared: Some(other), side: Side::B })
@@ -150,7 +155,22 @@ impl Token {
     where
         F: FnOnce(Result<Channel, Status>) + Send + 'static,
     {
-        let location = Site::caller();
+        self.register_from(Site::caller(), dispatcher, handler)
+    }
+
+    /// As [`register`](Self::register), for a caller that says where the registration comes from.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_from<F>(
+        self,
+        location: Site,
+        dispatcher: &DispatcherHandle,
+        handler: F,
+    ) -> Result<TaskHandle, Refused<(Token, F)>>
+    where
+        F: FnOnce(Result<Channel, Status>) + Send + 'static,
+    {
         let (inner, flavour) = (dispatcher.inner(), dispatcher.flavour());
         let mut handler = Some(handler);
         probe::point(Point::Read);

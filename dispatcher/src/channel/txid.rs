@@ -36,6 +36,28 @@ impl Txid {
     pub fn as_raw(self) -> u32 {
         self.number.get()
     }
+
+    /// The whole of it as two numbers, to be carried where a `Txid` cannot go: the channel, and [`as_raw`](Self::as_raw).
+    ///
+    /// # Examples
+    /// ```
+    /// use fuchsine_dispatcher::Txid;
+    ///
+    /// fn carried(txid: Txid) -> Option<Txid> {
+    ///     let (channel, number) = txid.into_raw_parts();
+    ///     Txid::from_raw_parts(channel, number)
+    /// }
+    /// assert_eq!(Txid::from_raw_parts(7, 0), None, "that is no number of a call");
+    /// ```
+    pub fn into_raw_parts(self) -> (u64, u32) {
+        (self.channel, self.as_raw())
+    }
+
+    /// What [`into_raw_parts`](Self::into_raw_parts) gave. `None` for a number that no call has; made up ones answer no
+    /// call.
+    pub fn from_raw_parts(channel: u64, number: u32) -> Option<Txid> {
+        (number >> 31 == 1).then(|| Txid::new(channel, number))
+    }
 }
 
 impl fmt::Debug for Txid {

@@ -64,9 +64,7 @@ enum LineSource {
 }
 
 impl Irq {
-    #[track_caller]
-    fn of(source: LineSource) -> Irq {
-        let location = Site::caller();
+    fn of(source: LineSource, location: Site) -> Irq {
         let identity = match &source {
             LineSource::Other(source, _) => source.identity().and_then(SourceIdentity::from_bits),
             LineSource::Kernel(_) | LineSource::Simulated(_) => None,
@@ -83,14 +81,17 @@ impl Irq {
     /// What the system says when it gives no further descriptor.
     #[track_caller]
     pub fn new() -> io::Result<(Irq, IrqTrigger)> {
-        let counter = Arc::new(EventCount::new()?);
-        Ok((Irq::of(LineSource::Kernel(Arc::clone(&counter))), IrqTrigger(TriggerOf::Kernel(counter))))
+        Irq::kernel(Site::caller())
     }
 
-    #[track_caller]
-    fn simulated() -> (Irq, IrqTrigger) {
+    fn kernel(site: Site) -> io::Result<(Irq, IrqTrigger)> {
+        let counter = Arc::new(EventCount::new()?);
+        Ok((Irq::of(LineSource::Kernel(Arc::clone(&counter)), site), IrqTrigger(TriggerOf::Kernel(counter))))
+    }
+
+    fn simulated(site: Site) -> (Irq, IrqTrigger) {
         let event = sim::Event::new();
-        (Irq::of(LineSource::Simulated(event.clone())), IrqTrigger(TriggerOf::Simulated(event)))
+        (Irq::of(LineSource::Simulated(event.clone()), site), IrqTrigger(TriggerOf::Simulated(event)))
     }
 
     /// An irq over something of one's own that becomes readable, such as an eventfd that a device signals. It counts as
@@ -98,8 +99,13 @@ impl Irq {
     /// asked for its descriptor here, and not again.
     #[track_caller]
     pub fn over(source: impl Waitable + Send + Sync + 'static) -> Irq {
+        Irq::over_from(Site::caller(), source)
+    }
+
+    /// As [`over`](Self::over), for a caller that says where the irq is made.
+    pub fn over_from(site: Site, source: impl Waitable + Send + Sync + 'static) -> Irq {
         let id = SourceId::from(source.as_source());
-        Irq::of(LineSource::Other(Box::new(source), id))
+        Irq::of(LineSource::Other(Box::new(source), id), site)
     }
 
     fn claim(&self) -> bool {
@@ -199,7 +205,15 @@ impl DispatcherHandle {
     /// What the system says when it gives no further descriptor.
     #[track_caller]
     pub fn new_irq(&self) -> io::Result<(Irq, IrqTrigger)> {
-        if self.inner().owner().runtime().is_simulated() { Ok(Irq::simulated()) } else { Irq::new() }
+        self.new_irq_from(Site::caller())
+    }
+
+    /// As [`new_irq`](Self::new_irq), for a caller that says where the irq is made.
+    ///
+    /// # Errors
+    /// As [`new_irq`](Self::new_irq).
+    pub fn new_irq_from(&self, site: Site) -> io::Result<(Irq, IrqTrigger)> {
+        if self.inner().owner().runtime().is_simulated() { Ok(Irq::simulated(site)) } else { Irq::kernel(site) }
     }
 
     /// Binds `handler` to an irq: it is called once for each trigger, with [`IrqEvent`], until it is unbound; and once
@@ -221,7 +235,17 @@ impl DispatcherHandle {
     where
         F: FnMut(Result<IrqEvent<'_>, Status>) + Send + 'static,
     {
-        let location = Site::caller();
+        self.bind_irq_from(Site::caller(), irq, handler)
+    }
+
+    /// As [`bind_irq`](Self::bind_irq), for a caller that says where the binding comes from.
+    ///
+    /// # Errors
+    /// As [`bind_irq`](Self::bind_irq).
+    pub fn bind_irq_from<F>(&self, location: Site, irq: &Irq, handler: F) -> Result<IrqHandle, WaitError<F>>
+    where
+        F: FnMut(Result<IrqEvent<'_>, Status>) + Send + 'static,
+    {
         if !irq.claim() {
             self.inner().count_refusal();
             return Err(WaitError::new(WaitRefused::AlreadyBound, handler));

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use fuchsine_dispatcher::testing::ForegroundRuntime;
-use fuchsine_dispatcher::{Arena, CallSite, Channel, Instant, Interest, Lane, Limits, Message, Site};
+use fuchsine_dispatcher::{
+    Arena, CallSite, Channel, Instant, Interest, Irq, Lane, Limits, Message, Site, Status, Token, Txid,
+};
 
-use super::operations::{Operation, any, done, running, silent, status};
+use super::operations::{Answer, Operation, any, done, running, silent, status};
 
 static SOMEWHERE: CallSite = CallSite::new("", 0, u32::MAX, "");
 
@@ -36,6 +38,35 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         let waiting = t.near.begin_writable_from(site(), &t.target, usize::MAX, |_| ());
         done(t.near.cancel_writable());
         status(waiting.map_err(|refused| refused.status()))
+    }),
+    running("begin_call_from", |t| {
+        let (client, server) = Channel::pair();
+        let begun = client.begin_call_from(site(), &t.target, Message::new(), Instant::ZERO, |_| ());
+        done(server.try_read());
+        status(begun.map(|handle| handle.cancel()).map_err(|refused| refused.status()))
+    }),
+    silent("a reply to a made up call", |t| {
+        let replies = [(0, 0), (0, 1), (u64::MAX, u32::MAX), (1, 1 << 31)].map(|(channel, number)| {
+            t.near.write(Message::new().in_reply_to(Txid::from_raw_parts(channel, number))).map_err(|_| ())
+        });
+        done(replies);
+    }),
+    running("register_from", |t| {
+        let (server, client) = Token::pair_from(site());
+        let registered = server.register_from(site(), &t.target, |_| ()).map_err(|refused| refused.status());
+        done(client.transfer(Channel::pair().0));
+        status(registered)
+    }),
+    running("bind_irq_from", |t| match t.target.new_irq_from(site()) {
+        Ok((irq, trigger)) => {
+            trigger.trigger();
+            status(t.target.bind_irq_from(site(), &irq, |outcome| done(outcome.map(|event| event.count()))))
+        }
+        Err(_) => Answer::Done,
+    }),
+    any("bind_irq_from over a stream", |t| {
+        let irq = Irq::over_from(site(), t.stream.try_clone().expect("there is a descriptor"));
+        status(t.other.bind_irq_from(site(), &irq, |_| ()).map(|handle| handle.unbind()).map_err(Status::from))
     }),
     silent("pair_from", |_| {
         let (near, _far) = Channel::pair_from(site(), Limits::default().messages(0));

@@ -9,6 +9,7 @@ use super::{Protocol, ReceiveError, Server, request_of, sealed_request, take_eve
 use crate::channel::call::HearReply;
 use crate::channel::{CallError, Channel, Limits, Message, Refused, WriteError};
 use crate::runtime::{DispatcherHandle, TaskHandle};
+use crate::site::Site;
 use crate::status::Status;
 use crate::sync::Arc;
 use crate::time::Instant;
@@ -89,7 +90,8 @@ impl<P: Protocol> Client<P> {
         F: FnOnce(Result<P::Reply, Status>) + Send + 'static,
     {
         let replied: Replied<P, F> = Replied { handler, protocol: PhantomData };
-        let begun = self.channel.begin_call_as(dispatcher, sealed_request::<P>(request), deadline, replied);
+        let begun =
+            self.channel.begin_call_as(Site::caller(), dispatcher, sealed_request::<P>(request), deadline, replied);
         begun.map_err(|refused| refused.map(|(request, replied)| (request_of::<P>(request), replied.handler)))
     }
 
