@@ -90,13 +90,19 @@ fn a_callback_that_blocks_the_thread_of_an_injection_ends_the_test_with_the_mome
 fn a_scenario_that_waits_for_what_never_comes_ends_the_test() {
     let explore = || {
         let (_sender, receiver) = silence();
-        Explorer::new().hang_limit(LIMIT).explore(|runtime| {
-            runtime.run_until_idle();
-            let _ = receiver.recv();
-        });
+        let body = move || {
+            Explorer::new().hang_limit(LIMIT).explore(|runtime| {
+                runtime.run_until_idle();
+                let _ = receiver.recv();
+            });
+        };
+        // As where tests run side by side, each on a thread with its name.
+        let thread = std::thread::Builder::new().name("the_name_of_a_test".into()).spawn(body);
+        let _ = thread.expect("there is a thread").join();
     };
     let Some(report) = report_of("a_scenario_that_waits_for_what_never_comes_ends_the_test", explore) else { return };
     assert!(report.contains("no callback runs on its thread: the scenario itself waits"), "{report}");
+    assert!(report.starts_with("it has slept for 2s without a step (thread \"the_name_of_a_test\"). "), "{report}");
 }
 
 #[test]

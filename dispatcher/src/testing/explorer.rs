@@ -338,6 +338,16 @@ impl Explorer {
         }
     }
 
+    /// Whether the schedule of this number (from 1) is one of the sample that is run twice, where few are: their number grows
+    /// as the logarithm of how many there are.
+    pub(super) fn samples_twice(&self, number: u64) -> bool {
+        match self.run_twice {
+            RunTwice::None => false,
+            RunTwice::First => number.is_power_of_two(),
+            RunTwice::Each => true,
+        }
+    }
+
     /// Whether all of them are.
     pub(super) fn runs_each_twice(&self) -> bool {
         self.run_twice == RunTwice::Each

@@ -176,8 +176,10 @@ impl Injector {
 
     /// Tries one moment of each seed, another one for each: many seeds see more that way than few seeds in full.
     ///
-    /// A run is not compared with one without the injection then, as there is none of the same seed: that the scenario is
-    /// deterministic is seen from the first seed alone, unless [`check_determinism`](Explorer::check_determinism) says more.
+    /// A run is not compared with one without the injection then, as there is none of the same seed, and to make one would
+    /// halve what is seen in the same time. Instead some seeds are run twice: the first, the second, the fourth, and so on
+    /// with twice as many in between. A scenario that is not deterministic in few of its schedules may pass;
+    /// [`check_determinism`](Explorer::check_determinism) has each of them run twice, or none.
     #[must_use = "a builder does nothing until something is injected"]
     pub fn one_step_a_seed(mut self) -> Self {
         self.one_a_seed = true;
@@ -276,7 +278,8 @@ impl Injector {
             if most > 0 {
                 // Schedules differ in length: now and then the moment is after the end, which is a run as well.
                 let moment = 1 + Random::new(seed).below(most as usize) as u64;
-                let at = Moment { run_twice: self.explorer.runs_each_twice(), ..Moment::of(moment) };
+                let run_twice = self.explorer.samples_twice(injected.schedules);
+                let at = Moment { run_twice, ..Moment::of(moment) };
                 most = most.max(self.go(what, &schedule, at, scenario, &mut injected)?.moments);
             }
         }

@@ -159,6 +159,26 @@ fn a_run_that_takes_another_course_before_its_moment_is_no_run_of_it() {
     assert!(sparse.message.contains("not deterministic"), "{sparse}");
 }
 
+/// A scenario that is the same one in its first schedules, and then another one at each run: each of many seeds is not
+/// compared, a sample of them is.
+#[test]
+fn with_one_step_a_seed_a_sample_of_the_seeds_is_run_twice() {
+    let runs = AtomicU64::new(0);
+    let changing = |runtime: &ForegroundRuntime| {
+        let nth = runs.fetch_add(1, Ordering::Relaxed);
+        let Some(dispatcher) = dispatcher_of(runtime, "one") else { return };
+        (0..if nth < 8 { 1 } else { nth }).for_each(|_| drop(dispatcher.post_task(|_| ())));
+        runtime.run_until_idle();
+    };
+    let sparse = |explorer: Explorer| {
+        runs.store(0, Ordering::Relaxed);
+        Injector::new().explorer(explorer).one_step_a_seed().try_shutdown(Target::runtime(), changing)
+    };
+    let found = sparse(Explorer::new().seeds(20)).expect_err("it is another one each time");
+    assert!(found.message.contains("not deterministic"), "{found}");
+    sparse(Explorer::new().seeds(20).check_determinism(false)).expect("nobody looks");
+}
+
 /// The custom action has to wait while somebody stands aside. Here somebody does to the end.
 #[test]
 fn what_is_put_off_to_the_end_does_not_count_as_injected() {

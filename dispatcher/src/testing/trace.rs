@@ -71,7 +71,7 @@ enum Then {
 struct Reader {
     dispatchers: HashMap<u64, String>,
     drivers: HashMap<u64, &'static str>,
-    accepted: HashMap<Ticket, (&'static str, Site)>,
+    accepted: HashMap<Ticket, (&'static str, Option<&'static str>, Site)>,
 }
 
 impl Recorder {
@@ -126,8 +126,8 @@ impl Reader {
     /// Takes the names from what was made and accepted.
     fn learn(&mut self, note: &Note) {
         match *note {
-            Note::Accepted { ticket, kind, location, .. } => {
-                self.accepted.insert(ticket, (kind, location));
+            Note::Accepted { ticket, kind, type_name, location, .. } => {
+                self.accepted.insert(ticket, (kind, function_in(type_name), location));
             }
             Note::DriverMade { driver, name, .. } => {
                 self.drivers.insert(driver, name);
@@ -180,7 +180,10 @@ impl Reader {
     }
 
     fn callback(&self, ticket: Ticket) -> String {
-        let what = self.accepted.get(&ticket).map(|(kind, location)| format!("{kind} of {location}"));
+        let what = self.accepted.get(&ticket).map(|(kind, function, location)| match function {
+            Some(function) => format!("{kind} of {function} ({location})"),
+            None => format!("{kind} of {location}"),
+        });
         let what = what.unwrap_or_else(|| if ticket.is_future { "a future" } else { "a callback" }.to_owned());
         format!("{} on {}", what, self.dispatcher(ticket.dispatcher))
     }
@@ -223,6 +226,17 @@ impl Reader {
             Note::Gone { what, .. } => format!("{what} is gone"),
         }
     }
+}
+
+/// The function that is the type of a callback, where one is: a hook of a driver, all of which come from one line, or what a
+/// driver in C says. A closure or the future of an `async` block is told well enough by its line.
+fn function_in(type_name: &'static str) -> Option<&'static str> {
+    let name = match type_name.strip_prefix('<') {
+        Some(of_trait) => of_trait.rsplit_once(">::")?.1,
+        None => type_name,
+    };
+    let is_word = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (is_word && !name.is_empty()).then_some(name)
 }
 
 /// Whether it is what is accepted as ready.
@@ -269,5 +283,21 @@ fn decision_text(choice: Choice, of: usize, picked: usize) -> String {
         (Choice::Apart, _) => "with breaks".to_owned(),
         (Choice::Overlap, 0) => "goes on".to_owned(),
         (Choice::Overlap, _) => "lets others go first".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_in;
+
+    #[test]
+    fn a_function_that_is_called_is_told_and_a_closure_is_not() {
+        assert_eq!(function_in("<nbd::Nbd as fuchsine_driver::driver::Driver>::prepare_stop"), Some("prepare_stop"));
+        assert_eq!(function_in("on_sample"), Some("on_sample"));
+        for other in
+            ["", "nbd::serve::{{closure}}", "<nbd::Nbd as Driver>::start::{{closure}}", "<nbd::Nbd<u8>>", "&str"]
+        {
+            assert_eq!(function_in(other), None, "{other}");
+        }
     }
 }

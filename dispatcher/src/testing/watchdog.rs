@@ -17,6 +17,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crate::runtime::call_stack;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::refused_threads::not_counted;
 use crate::sync::{Arc, Condvar, Mutex, Weak, thread};
@@ -96,6 +97,8 @@ impl Watched {
 
     /// Looks at the calling thread from here on, where the system numbers threads.
     pub(super) fn watch(self: &Arc<Self>) -> Watching<'_> {
+        // Whoever reads that it hangs wants to know its name.
+        call_stack::make_known();
         self.thread.store(thread_id::current().unwrap_or_default(), Ordering::Relaxed);
         Watching(self)
     }
@@ -202,11 +205,21 @@ impl Seen {
     }
 }
 
+/// The name of a thread that was watched, which is that of the test where the library of tests has made it.
+fn name_of(thread: u32) -> Option<String> {
+    let known = call_stack::known_threads();
+    known.into_iter().find(|known| known.who.os_id == Some(thread)).and_then(|known| known.who.name)
+}
+
 /// Says what hangs, and ends the process.
 fn bark(watched: &Watched, how: &str) -> ! {
     // Not by the macros: what they write may be kept by a test that does not come to its end.
     let mut to = std::io::stderr();
-    let _ = writeln!(to, "\nfuchsine: a test hangs: {how}. What it waits for is out of sight of the testing kit:");
+    let of = match name_of(watched.thread.load(Ordering::Relaxed)) {
+        Some(name) => format!(" (thread {name:?})"),
+        None => String::new(),
+    };
+    let _ = writeln!(to, "\nfuchsine: a test hangs: {how}{of}. What it waits for is out of sight of the testing kit:");
     watched.suspect.report(&mut to);
     let _ = writeln!(
         to,

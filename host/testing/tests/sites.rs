@@ -222,8 +222,10 @@ fn what_a_driver_leaks_and_does_is_reported_by_its_line() {
         let found = found.map(drop).expect_err("something is left").to_string();
         let made = format!("{says} {}:{}:", file!(), line(mark));
         assert!(found.contains(&made), "{made:?} in\n{found}");
-        let hook = format!("future of {}:{}:", file!(), line_of_the_entry_of_the_leaker());
-        assert!(found.contains(&hook), "{hook:?} in the trace of\n{found}");
+        for name in ["start", "prepare_stop", "stop"] {
+            let hook = format!("future of {name} ({}:{}:", file!(), line_of_the_entry_of_the_leaker());
+            assert!(found.contains(&hook), "{hook:?} in the trace of\n{found}");
+        }
         assert!(!found.contains("host/runtime/src/load"), "the host is named in\n{found}");
     }
 }
