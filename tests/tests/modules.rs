@@ -41,6 +41,24 @@ fn each_example_has_the_same_conversation_linked_and_loaded() {
     assert!(accepted.windows(2).all(|pair| pair[0] == pair[1]), "{accepted:?}");
 }
 
+/// Calls, tokens, irqs, suspend: the driver checks its host, and what it says of it is in its address.
+#[test]
+fn what_a_host_promises_to_drivers_holds_for_one_that_is_loaded() {
+    let folder = Folder::new();
+    folder.module("selftest");
+    for suspended in [false, true] {
+        let manifest =
+            format!("[drivers.selftest]\nmodule = \"libselftest.so\"\nconfig = {{ suspended = {suspended} }}\n");
+        let host = folder.run(&manifest, &[]);
+        assert_eq!(host.addresses(), ["selftest:holds"]);
+        let finished = host.stop();
+        let summary = Summary::parse(&finished.stderr);
+        let driver = summary.drivers().next().expect("it is there");
+        assert_eq!(driver.pending, 0, "{driver:?}");
+        assert_eq!(driver.accepted, driver.ran + driver.canceled + driver.taken_back, "{driver:?}");
+    }
+}
+
 #[test]
 fn a_client_of_others_works_with_loaded_drivers() {
     let Some(qemu_io) = require_client("qemu-io") else { return };

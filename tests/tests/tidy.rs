@@ -64,6 +64,8 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-tun-net-module", "drivers-examples/tun-net/module", &["fuchsine-driver", "fuchsine-tun-net"]),
     ("fuchsine-misbehaver", "drivers-examples/misbehaver", &["fuchsine-driver"]),
     ("fuchsine-misbehaver-module", "drivers-examples/misbehaver/module", &["fuchsine-driver", "fuchsine-misbehaver"]),
+    ("fuchsine-selftest", "drivers-examples/selftest", &["fuchsine-driver"]),
+    ("fuchsine-selftest-module", "drivers-examples/selftest/module", &["fuchsine-driver", "fuchsine-selftest"]),
 ];
 
 /// Packages that hold tests and pages only; they may use any other.

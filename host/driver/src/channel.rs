@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use crate::abi::{CallSite, ChannelObject, here};
 use crate::dispatcher::PostError;
 use crate::slot::Slot;
-use crate::{Dispatcher, Message, Status, current};
+use crate::{Dispatcher, Message, Status, Txid, current};
 
 /// One end of a channel. Both ends write and read; dropping one closes it, and the other one reads what was sent and
 /// then sees `PeerClosed`.
@@ -46,22 +46,27 @@ impl Channel {
         Channel { object, waiting: Mutex::new(None) }
     }
 
+    pub(crate) fn object(&self) -> &ChannelObject {
+        &self.object
+    }
+
     pub(crate) fn into_object(self) -> ChannelObject {
         self.give_up_read();
         self.object
     }
 
-    /// Sends a message: its bytes and handles move to the peer. The peer's callback may run before this returns.
+    /// Sends a message: its bytes and handles move to the peer. The peer's callback may run before this returns. One that
+    /// [replies](Message::in_reply_to) to a call goes to whoever made it.
     ///
     /// # Errors
     /// `PeerClosed`; `ShouldWait` at the limit; `InvalidArgs` for a channel end that has a registered read;
     /// `NotSupported` for the peer of this very end, which nobody could read again. The message is inside the error,
     /// whole.
     pub fn write(&self, message: Message) -> Result<(), WriteError> {
-        let (buffer, handles) = message.into_parts();
+        let (content, txid) = message.into_parts();
         self.object
-            .write(buffer, handles)
-            .map_err(|(buffer, handles, status)| WriteError { status, message: Message::from_parts(buffer, handles) })
+            .write(content, Txid::into_parts(txid))
+            .map_err(|(content, status)| WriteError { status, message: Message::from_parts(content, txid) })
     }
 
     /// Takes the oldest message.
@@ -69,8 +74,8 @@ impl Channel {
     /// # Errors
     /// `ShouldWait`: none is there. `PeerClosed`: none is there and none will come.
     pub fn try_read(&self) -> Result<Message, Status> {
-        let (buffer, handles) = self.object.read()?;
-        Ok(Message::from_parts(buffer, handles))
+        let (content, txid) = self.object.read()?;
+        Ok(Message::from_parts(content, Txid::from_parts(txid)))
     }
 
     /// The next message. One task reads at a time.

@@ -20,6 +20,10 @@ impl DriverContext {
         DriverContext { context }
     }
 
+    pub(crate) fn object(&self) -> &ContextObject {
+        &self.context
+    }
+
     /// The name of the instance.
     pub fn name(&self) -> String {
         self.context.name()

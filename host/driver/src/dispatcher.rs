@@ -7,7 +7,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::abi::{
-    ALLOW_SYNC_CALLS, CallSite, ContextObject, DispatcherObject, NO_THREAD_MIGRATION, Observer, TaskObject,
+    ALLOW_SYNC_CALLS, ALWAYS_ON, CallSite, ContextObject, DispatcherObject, NO_THREAD_MIGRATION, Observer, TaskObject,
     UNSYNCHRONIZED, here,
 };
 use crate::offload::{Lane, OffloadError, OffloadHandle, StopToken};
@@ -177,6 +177,30 @@ impl Dispatcher {
         self.object.flags() & UNSYNCHRONIZED == 0
     }
 
+    /// A handle to the same dispatcher by which tasks, timers, waits, reads, calls, work and futures are *always on*: they
+    /// run also while the driver is [suspended](crate::DriverContext::suspend), such as what is to resume it. Irqs that
+    /// are bound by it are parked like others. Inside of a callback [`current`] is the plain handle.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use fuchsine_driver::{Dispatcher, Status};
+    /// use std::time::Duration;
+    ///
+    /// fn look_again_later(dispatcher: &Dispatcher) -> Result<(), Status> {
+    ///     let always_on = dispatcher.always_on();
+    ///     always_on.post_after(Duration::from_secs(1), |_| println!("whatever the driver does"))?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn always_on(&self) -> Dispatcher {
+        Dispatcher::from_object(self.object.always_on())
+    }
+
+    /// Whether this is the [always-on](Self::always_on) view.
+    pub fn is_always_on(&self) -> bool {
+        self.object.flags() & ALWAYS_ON != 0
+    }
+
     /// The time of the runtime that the dispatcher belongs to.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.object.now())
@@ -294,6 +318,10 @@ impl From<CreateError> for Status {
 pub struct TaskHandle(TaskObject);
 
 impl TaskHandle {
+    pub(crate) fn from_object(object: TaskObject) -> Self {
+        TaskHandle(object)
+    }
+
     /// Takes the task back: it will not run, and its closure was dropped on this thread.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::io;
 use crate::abi::{ConfigKey, Property, Str};
 use crate::block::SubmitError;
 use crate::{
-    AddChildError, BindError, ConfigError, CreateError, DriverContext, JoinError, OffloadError, PostError, Status,
-    WriteError,
+    AddChildError, BindError, CallError, ConfigError, CreateError, DriverContext, JoinError, OffloadError, PostError,
+    Status, WriteError,
 };
 
 /// A driver. One value of the type is one instance, bound to one node.
@@ -181,7 +181,17 @@ macro_rules! hook_error_from {
     )*};
 }
 
-hook_error_from!(AddChildError, BindError, ConfigError, CreateError, JoinError, OffloadError, SubmitError, WriteError);
+hook_error_from!(
+    AddChildError,
+    BindError,
+    CallError,
+    ConfigError,
+    CreateError,
+    JoinError,
+    OffloadError,
+    SubmitError,
+    WriteError
+);
 
 impl<F> From<PostError<F>> for StartError {
     fn from(error: PostError<F>) -> Self {

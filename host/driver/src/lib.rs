@@ -66,33 +66,41 @@
 
 pub mod abi;
 pub mod block;
+mod call;
 mod channel;
 mod context;
 mod dispatcher;
 mod driver;
+mod irq;
 mod logger;
 mod message;
 mod module;
 pub mod net;
 mod node;
 mod offload;
+mod power;
 mod slot;
 mod status;
 mod task;
 #[cfg(test)]
 mod tests;
 mod time;
+mod token;
 
 pub use abi::{ConfigKey, ConfigKind, DriverEntry};
+pub use call::{Call, CallError, Txid};
 pub use channel::{Channel, Read, WriteError};
 pub use context::{ConfigError, DriverContext};
 pub use dispatcher::{CreateError, Dispatcher, DispatcherOptions, PostError, SpawnError, TaskHandle, current};
 pub use driver::{BindProperty, Driver, StartError, StopError};
+pub use irq::{Irq, IrqBinding, IrqEvent, IrqTrigger};
 pub use logger::{Level, Logger};
 pub use message::{Arena, Handle, HandleKind, Message};
 pub use net::BindError;
 pub use node::{AddChildError, Child, ChildNode, Node, Parent};
 pub use offload::{Lane, OffloadError, OffloadHandle, StopToken, blocking, offload};
+pub use power::WakeVector;
 pub use status::{Canceled, Status};
 pub use task::{JoinError, JoinHandle, spawn};
 pub use time::{Instant, Sleep, sleep, sleep_until, timeout};
+pub use token::Token;

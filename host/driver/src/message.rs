@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-use crate::abi::{ArenaObject, Buffer, here};
+use crate::abi::{ArenaObject, Buffer, Content, here};
 pub use crate::abi::{Handle, HandleKind};
-use crate::{Channel, Status};
+use crate::{Channel, Status, Token, Txid};
 
 /// Memory for messages. A clone is a further handle to the same memory, which is freed when the last handle and the
 /// last message in it are gone.
@@ -38,7 +38,7 @@ impl Arena {
     /// # Errors
     /// `NoMemory`.
     pub fn message(&self, len: usize) -> Result<Message, Status> {
-        Ok(Message { buffer: Some(self.0.alloc(len, 16)?), handles: Vec::new() })
+        Ok(Message { buffer: Some(self.0.alloc(len, 16)?), ..Message::new() })
     }
 }
 
@@ -57,12 +57,13 @@ impl Arena {
 pub struct Message {
     buffer: Option<Buffer>,
     handles: Vec<Handle>,
+    txid: Option<Txid>,
 }
 
 impl Message {
     /// The empty message.
     pub const fn new() -> Message {
-        Message { buffer: None, handles: Vec::new() }
+        Message { buffer: None, handles: Vec::new(), txid: None }
     }
 
     /// A message of `len` bytes in an arena of its own; see [`Arena::message`].
@@ -128,6 +129,30 @@ impl Message {
         self.buffer.as_ref().map(|buffer| Arena(buffer.arena().clone()))
     }
 
+    /// The call that this message is the request of, or answers.
+    pub fn txid(&self) -> Option<Txid> {
+        self.txid
+    }
+
+    /// Makes it the reply to a call, or to none.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use fuchsine_driver::{Channel, Message, Status};
+    ///
+    /// async fn serve(channel: Channel) -> Result<(), Status> {
+    ///     loop {
+    ///         let request = channel.read().await?;
+    ///         let reply = Message::from_bytes(b"21")?.in_reply_to(request.txid());
+    ///         channel.write(reply)?;
+    ///     }
+    /// }
+    /// ```
+    pub fn in_reply_to(mut self, txid: impl Into<Option<Txid>>) -> Message {
+        self.txid = txid.into();
+        self
+    }
+
     /// The handles.
     pub fn handles(&self) -> &[Handle] {
         &self.handles
@@ -143,18 +168,19 @@ impl Message {
         self.handles.push(handle.into());
     }
 
-    pub(crate) fn into_parts(self) -> (Option<Buffer>, Vec<Handle>) {
-        (self.buffer, self.handles)
+    pub(crate) fn into_parts(self) -> (Content, Option<Txid>) {
+        ((self.buffer, self.handles), self.txid)
     }
 
-    pub(crate) fn from_parts(buffer: Option<Buffer>, handles: Vec<Handle>) -> Message {
-        Message { buffer, handles }
+    pub(crate) fn from_parts((buffer, handles): Content, txid: Option<Txid>) -> Message {
+        Message { buffer, handles, txid }
     }
 }
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("len", &self.len()).field("handles", &self.handles).finish()
+        let mut text = f.debug_struct("Message");
+        text.field("len", &self.len()).field("handles", &self.handles).field("txid", &self.txid).finish()
     }
 }
 
@@ -171,6 +197,14 @@ impl Handle {
     /// It names something else; the handle is given back.
     pub fn into_channel_end(self) -> Result<Channel, Handle> {
         self.into_channel().map(Channel::from_object)
+    }
+
+    /// The end of a token.
+    ///
+    /// # Errors
+    /// It names something else; the handle is given back.
+    pub fn into_token_end(self) -> Result<Token, Handle> {
+        self.into_token().map(Token::from_object)
     }
 
     /// The descriptor.
@@ -194,6 +228,12 @@ impl Handle {
 impl From<Channel> for Handle {
     fn from(channel: Channel) -> Self {
         Handle::from_channel(channel.into_object())
+    }
+}
+
+impl From<Token> for Handle {
+    fn from(token: Token) -> Self {
+        Handle::from_token(token.into_object())
     }
 }
 

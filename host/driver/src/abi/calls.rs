@@ -8,6 +8,7 @@
 
 use std::ffi::c_void;
 
+use super::parts::MessageParts;
 use super::site::CallSite;
 use super::types::{Data, Panic, RawChannel, RawStopToken, Str};
 
@@ -70,6 +71,71 @@ pub struct ConnectCallback {
 
 // SAFETY: as `Callback`.
 unsafe impl Send for ConnectCallback {}
+
+/// Called once with a status and, on success, a message: the reply to a call.
+#[repr(C)]
+#[derive(Debug)]
+pub struct MessageCallback {
+    /// Passed to `call` or `drop`.
+    pub data: Data,
+    /// Runs it; *ends it*. `message` is null unless `status` is 0. Its parts are the callee's then, as those of a read;
+    /// the struct itself is valid for the call.
+    pub call: unsafe extern "C" fn(data: Data, status: i32, message: *mut MessageParts) -> *mut Panic,
+    /// Drops it without running; *ends it*.
+    pub drop: unsafe extern "C" fn(data: Data) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
+}
+
+// SAFETY: as `Callback`.
+unsafe impl Send for MessageCallback {}
+
+/// Called for each trigger of an irq, and once when the binding ends by itself.
+///
+/// `call` is called any number of times, never on two threads at once, and never again after it was told a status other
+/// than 0. `drop` is called once, last, when no `call` is running.
+#[repr(C)]
+#[derive(Debug)]
+pub struct IrqHandler {
+    /// Passed to both.
+    pub data: *mut c_void,
+    /// Takes a trigger: how often the irq was triggered since the last call (at least 1), and what its source is ready for
+    /// (bits of [`READABLE`] ... [`HANGUP`]); `acknowledged` is valid for the call and 0: a handler that sets it to 1 has
+    /// acknowledged. With a status other than 0 the binding has ended, and the other arguments are 0 and null.
+    pub call: unsafe extern "C" fn(
+        data: *mut c_void,
+        status: i32,
+        count: u64,
+        ready: u32,
+        acknowledged: *mut u32,
+    ) -> *mut Panic,
+    /// Frees it; *ends it*.
+    pub drop: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
+}
+
+// SAFETY: as `Callback`: `call` is not called on two threads at once.
+unsafe impl Send for IrqHandler {}
+
+/// Called any number of times, whenever a wake vector is ready while its driver is suspended.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ResumeRequester {
+    /// Passed to both.
+    pub data: *mut c_void,
+    /// Asks for the resume. May be called from any thread of the host, and while another call is running.
+    pub call: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Called once, when no `call` is running and none will follow; *ends it*.
+    pub drop: unsafe extern "C" fn(data: *mut c_void) -> *mut Panic,
+    /// Null, or where in the driver's sources it comes from; it lives as long as the process.
+    pub site: *const CallSite,
+}
+
+// SAFETY: `call` and `drop` may be called from any thread, as the fields say.
+unsafe impl Send for ResumeRequester {}
+// SAFETY: `call` may be called from several threads at once, as its field says.
+unsafe impl Sync for ResumeRequester {}
 
 /// Accepts connections to a service of a child node, any number of times.
 #[repr(C)]

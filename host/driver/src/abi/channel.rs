@@ -15,10 +15,11 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use super::attach::table;
-use super::closure::{FromRaw, caught, give_callback};
+use super::closure::{Content, FromRaw, caught, give_callback};
 use super::objects::{CastMut, DispatcherObject, object};
-use super::parts::{HANDLE_CHANNEL, HANDLE_FD, HANDLE_VALUE, HandleParts, MessageParts};
+use super::parts::{HANDLE_CHANNEL, HANDLE_FD, HANDLE_TOKEN, HANDLE_VALUE, HandleParts, MessageParts, TxidParts};
 use super::site::CallSite;
+use super::token::TokenObject;
 use super::types::{Panic, RawArena, RawChannel};
 use crate::Status;
 
@@ -42,56 +43,26 @@ impl ChannelObject {
         Ok(unsafe { (Self::from_owned(a), Self::from_owned(b)) })
     }
 
-    /// Sends bytes and handles; gives them back when they could not be sent.
-    pub(crate) fn write(
-        &self,
-        buffer: Option<Buffer>,
-        mut handles: Vec<Handle>,
-    ) -> Result<(), (Option<Buffer>, Vec<Handle>, Status)> {
-        let mut parts = MessageParts::EMPTY;
-        if let Some(buffer) = &buffer {
-            (parts.arena, parts.bytes, parts.len) = (buffer.arena.raw(), buffer.start.as_ptr(), buffer.len);
-        }
-        if !handles.is_empty() {
-            (parts.handles, parts.handle_count) = (handles.as_mut_ptr().cast(), handles.len());
-        }
-        // SAFETY: the parts describe the buffer and the handles, which stay valid for the call.
-        match Status::result_of(unsafe { (table().channel_write)(self.raw(), &raw const parts) }) {
-            Err(status) => Err((buffer, handles, status)),
-            Ok(()) => {
-                // The arena reference and the handles have moved to the peer; only the array is still ours.
-                mem::forget(buffer);
-                // SAFETY: a shorter length is always allowed.
-                unsafe { handles.set_len(0) };
-                Ok(())
-            }
-        }
+    /// Sends bytes and handles, as the reply to a call if `txid` says so; gives them back when they could not be sent.
+    pub(crate) fn write(&self, content: Content, txid: TxidParts) -> Result<(), (Content, Status)> {
+        lend_message(content, |parts| {
+            Status::result_of(match txid.number {
+                // SAFETY: the parts describe a message that stays valid for the call.
+                0 => unsafe { (table().channel_write)(self.raw(), parts) },
+                // SAFETY: as above, and so does the transaction id.
+                _ => unsafe { (table().channel_write_reply)(self.raw(), parts, &raw const txid) },
+            })
+        })
     }
 
-    /// Takes the oldest message.
-    pub(crate) fn read(&self) -> Result<(Option<Buffer>, Vec<Handle>), Status> {
-        let mut parts = MessageParts::EMPTY;
-        // SAFETY: the end is alive and the out pointer valid for the call.
-        Status::result_of(unsafe { (table().channel_read)(self.raw(), &raw mut parts) })?;
-        let handles = if parts.handles.is_null() {
-            Vec::new()
-        } else {
-            // SAFETY: the host has stored an array of that many handles, which are ours now.
-            let handles =
-                unsafe { slice::from_raw_parts(parts.handles.cast::<ManuallyDrop<Handle>>(), parts.handle_count) };
-            // SAFETY: each handle is moved out once; the array is given back below without them.
-            let handles = handles.iter().map(|handle| unsafe { ptr::read(&raw const **handle) }).collect();
-            // SAFETY: the array came from this read, and its handles were moved out.
-            unsafe { (table().handles_free)(parts.handles, parts.handle_count) };
-            handles
-        };
-        if parts.arena.is_null() {
-            return Ok((None, handles));
-        }
-        // SAFETY: the host passes one reference to the arena on.
-        let arena = unsafe { ArenaObject::from_owned(parts.arena) };
-        let start = NonNull::new(parts.bytes).unwrap_or(NonNull::dangling());
-        Ok((Some(Buffer { arena, start, len: parts.len }), handles))
+    /// Takes the oldest message, with the call that it is the request of.
+    pub(crate) fn read(&self) -> Result<(Content, TxidParts), Status> {
+        let (mut parts, mut txid) = (MessageParts::EMPTY, TxidParts::NONE);
+        // SAFETY: the end is alive and the out pointers valid for the call.
+        let read = unsafe { (table().channel_read_request)(self.raw(), &raw mut parts, &raw mut txid) };
+        Status::result_of(read)?;
+        // SAFETY: on success the host has stored the parts of a message, which are ours now.
+        Ok((unsafe { message_of_parts(&parts) }, txid))
     }
 
     /// Registers `f` to be called once something is there.
@@ -112,6 +83,56 @@ impl ChannelObject {
         // SAFETY: the end is alive.
         Status::result_of(unsafe { (table().channel_cancel_read)(self.raw()) })
     }
+}
+
+/// Lends a message to `give`, which succeeds if the host has taken it; if not it comes back.
+pub(super) fn lend_message<T, E>(
+    (buffer, mut handles): Content,
+    give: impl FnOnce(*const MessageParts) -> Result<T, E>,
+) -> Result<T, (Content, E)> {
+    let mut parts = MessageParts::EMPTY;
+    if let Some(buffer) = &buffer {
+        (parts.arena, parts.bytes, parts.len) = (buffer.arena.raw(), buffer.start.as_ptr(), buffer.len);
+    }
+    if !handles.is_empty() {
+        (parts.handles, parts.handle_count) = (handles.as_mut_ptr().cast(), handles.len());
+    }
+    match give(&raw const parts) {
+        Err(error) => Err(((buffer, handles), error)),
+        Ok(value) => {
+            // The arena reference and the handles have moved to the host; only the array is still ours.
+            mem::forget(buffer);
+            // SAFETY: a shorter length is always allowed.
+            unsafe { handles.set_len(0) };
+            Ok(value)
+        }
+    }
+}
+
+/// The message that the host hands over.
+///
+/// # Safety
+/// The parts are those of a message that is the caller's, which are used once.
+pub(super) unsafe fn message_of_parts(parts: &MessageParts) -> Content {
+    let handles = if parts.handles.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: the host has stored an array of that many handles, which are ours now.
+        let handles =
+            unsafe { slice::from_raw_parts(parts.handles.cast::<ManuallyDrop<Handle>>(), parts.handle_count) };
+        // SAFETY: each handle is moved out once; the array is given back below without them.
+        let handles = handles.iter().map(|handle| unsafe { ptr::read(&raw const **handle) }).collect();
+        // SAFETY: the array came from the host with this message, and its handles were moved out.
+        unsafe { (table().handles_free)(parts.handles, parts.handle_count) };
+        handles
+    };
+    if parts.arena.is_null() {
+        return (None, handles);
+    }
+    // SAFETY: the host passes one reference to the arena on.
+    let arena = unsafe { ArenaObject::from_owned(parts.arena) };
+    let start = NonNull::new(parts.bytes).unwrap_or(NonNull::dangling());
+    (Some(Buffer { arena, start, len: parts.len }), handles)
 }
 
 impl Clone for ArenaObject {
@@ -184,7 +205,7 @@ impl Buffer {
     }
 }
 
-/// A handle in a message: a channel end, a descriptor, or a value. Dropping it closes or drops what it names.
+/// A handle in a message: a channel end, a token, a descriptor, or a value. Dropping it closes or drops what it names.
 #[repr(transparent)]
 pub struct Handle(HandleParts);
 
@@ -198,6 +219,8 @@ pub enum HandleKind {
     Fd,
     /// A Rust value.
     Value,
+    /// One end of a token.
+    Token,
     /// Something that a newer host or driver knows.
     Unknown,
 }
@@ -234,8 +257,22 @@ impl Handle {
             HANDLE_CHANNEL => HandleKind::Channel,
             HANDLE_FD => HandleKind::Fd,
             HANDLE_VALUE => HandleKind::Value,
+            HANDLE_TOKEN => HandleKind::Token,
             _ => HandleKind::Unknown,
         }
+    }
+
+    pub(crate) fn from_token(token: TokenObject) -> Self {
+        let token = ManuallyDrop::new(token);
+        Handle(HandleParts { kind: HANDLE_TOKEN, object: token.raw().cast(), ..NONE })
+    }
+
+    pub(crate) fn into_token(self) -> Result<TokenObject, Handle> {
+        if self.0.kind != HANDLE_TOKEN {
+            return Err(self);
+        }
+        // SAFETY: the handle owns the end and passes it on; it is forgotten.
+        Ok(unsafe { TokenObject::from_owned(ManuallyDrop::new(self).0.object.cast()) })
     }
 
     pub(crate) fn into_channel(self) -> Result<ChannelObject, Handle> {
@@ -273,6 +310,8 @@ impl Drop for Handle {
             HANDLE_CHANNEL => drop(unsafe { ChannelObject::from_owned(self.0.object.cast()) }),
             // SAFETY: the handle owns the descriptor.
             HANDLE_FD => drop(unsafe { OwnedFd::from_raw_fd(self.0.fd) }),
+            // SAFETY: the handle owns the end.
+            HANDLE_TOKEN => drop(unsafe { TokenObject::from_owned(self.0.object.cast()) }),
             _ => {
                 let Some(end) = self.0.drop else { return };
                 // SAFETY: the handle owns the value and ends it once.

@@ -11,16 +11,21 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use super::calls::{Callback, ConnectCallback, Connector, ReadyCallback};
+use super::calls::{Callback, ConnectCallback, Connector, MessageCallback, ReadyCallback};
+use super::channel::{Buffer, Handle, message_of_parts};
 use super::objects::ChannelObject;
+use super::parts::MessageParts;
 use super::site::CallSite;
 use super::types::{Data, OK, Panic, RawChannel, Str};
-use crate::{Canceled, Status};
+use crate::{Canceled, Channel, Message, Status};
 
 #[cfg(not(panic = "unwind"))]
 compile_error!(
     "drivers are built with panic = \"unwind\": a panic is caught at the boundary and stops one driver, not the process"
 );
+
+/// What a message holds.
+pub(crate) type Content = (Option<Buffer>, Vec<Handle>);
 
 /// Whether a closure is carried in the pointer itself.
 const fn fits<F>() -> bool {
@@ -77,6 +82,24 @@ pub(crate) trait FromReady {
     fn from_ready(ready: Result<u32, Status>) -> Self;
 }
 
+/// What a callback is told that gets a channel end.
+pub(crate) trait FromChannel {
+    /// Converts.
+    fn from_channel(channel: ChannelObject) -> Self;
+}
+
+impl FromChannel for ChannelObject {
+    fn from_channel(channel: ChannelObject) -> Self {
+        channel
+    }
+}
+
+impl FromChannel for Channel {
+    fn from_channel(channel: ChannelObject) -> Self {
+        Channel::from_object(channel)
+    }
+}
+
 /// Packs `closure`, which comes from `site`, lets `give` pass the struct on, and unpacks it again if it was refused.
 pub(crate) fn give_callback<A: FromRaw, F: FnOnce(A) + Send + 'static>(
     site: &'static CallSite,
@@ -98,12 +121,23 @@ pub(crate) fn give_ready<A: FromReady, F: FnOnce(A) + Send + 'static>(
 }
 
 /// As [`give_callback`], for a callback that gets a channel.
-pub(crate) fn give_connect<F: FnOnce(Result<ChannelObject, Status>) + Send + 'static>(
+pub(crate) fn give_connect<E: FromChannel, F: FnOnce(Result<E, Status>) + Send + 'static>(
     site: &'static CallSite,
     closure: F,
     give: impl FnOnce(*mut ConnectCallback) -> i32,
 ) -> Result<(), (F, Status)> {
-    let mut callback = ConnectCallback { data: pack(closure), site, call: call_connect::<F>, drop: drop_packed::<F> };
+    let mut callback =
+        ConnectCallback { data: pack(closure), site, call: call_connect::<E, F>, drop: drop_packed::<F> };
+    refused_or(give(&raw mut callback), callback.data)
+}
+
+/// As [`give_callback`], for a callback that gets a message.
+pub(crate) fn give_message<F: FnOnce(Result<Message, Status>) + Send + 'static>(
+    site: &'static CallSite,
+    closure: F,
+    give: impl FnOnce(*mut MessageCallback) -> i32,
+) -> Result<(), (F, Status)> {
+    let mut callback = MessageCallback { data: pack(closure), site, call: call_message::<F>, drop: drop_packed::<F> };
     refused_or(give(&raw mut callback), callback.data)
 }
 
@@ -124,7 +158,7 @@ unsafe extern "C" fn call_ready<A: FromReady, F: FnOnce(A)>(data: Data, status: 
     caught(|| closure(A::from_ready(Status::result_of(status).map(|()| ready))))
 }
 
-unsafe extern "C" fn call_connect<F: FnOnce(Result<ChannelObject, Status>)>(
+unsafe extern "C" fn call_connect<E: FromChannel, F: FnOnce(Result<E, Status>)>(
     data: Data,
     status: i32,
     channel: *mut RawChannel,
@@ -133,6 +167,18 @@ unsafe extern "C" fn call_connect<F: FnOnce(Result<ChannelObject, Status>)>(
     let closure = unsafe { unpack::<F>(data) };
     // SAFETY: with status 0 the host hands an owned channel end over.
     let outcome = Status::result_of(status).map(|()| unsafe { ChannelObject::from_owned(channel) });
+    caught(|| closure(outcome.map(E::from_channel)))
+}
+
+unsafe extern "C" fn call_message<F: FnOnce(Result<Message, Status>)>(
+    data: Data,
+    status: i32,
+    message: *mut MessageParts,
+) -> *mut Panic {
+    // SAFETY: as `call_status`.
+    let closure = unsafe { unpack::<F>(data) };
+    // SAFETY: with status 0 the host hands the parts of a message over.
+    let outcome = Status::result_of(status).map(|()| Message::from_parts(unsafe { message_of_parts(&*message) }, None));
     caught(|| closure(outcome))
 }
 

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::calls::{
-    Callback, Completion, ConnectCallback, Connector, FutureObject, HookResult, OffloadJob, POLL_PENDING, POLL_READY,
-    ReadyCallback, WakerObject, WakerOps,
+    Callback, Completion, ConnectCallback, Connector, FutureObject, HookResult, IrqHandler, MessageCallback,
+    OffloadJob, POLL_PENDING, POLL_READY, ReadyCallback, ResumeRequester, WakerObject, WakerOps,
 };
 use super::entry::DriverEntry;
+use super::parts::MessageParts;
 use super::site::CallSite;
 use super::table::Table;
 use super::types::{OK, Panic, PropertySink, RawChannel, RawContext, RawDispatcher, RawStopToken, Str, TextSink};
@@ -94,6 +95,18 @@ owner! {
     HostConnectCallback owns ConnectCallback
 }
 owner! {
+    /// A callback that waits for the reply to a call.
+    HostMessageCallback owns MessageCallback
+}
+owner! {
+    /// A handler of an irq. Called through `&mut`, so never on two threads at once; dropped once.
+    HostIrqHandler owns IrqHandler
+}
+owner! {
+    /// Who asks for a resume. Shared by reference; dropped once.
+    HostResumeRequester owns ResumeRequester
+}
+owner! {
     /// A connector of a service. Shared by reference; dropped once.
     HostConnector owns Connector
 }
@@ -150,6 +163,63 @@ impl HostConnectCallback {
         };
         // SAFETY: `this` is never dropped, so this is the one end of the struct.
         raise(unsafe { (this.0.call)(this.0.data, status, end) });
+    }
+}
+
+impl HostMessageCallback {
+    /// Runs it with the parts of a message, which pass to the driver.
+    ///
+    /// # Panics
+    /// If the driver's closure did.
+    ///
+    /// # Safety
+    /// The parts are those of a message that is owned by the caller, who gives it up.
+    pub unsafe fn call(self, message: Result<MessageParts, Status>) {
+        let this = ManuallyDrop::new(self);
+        let (status, mut parts) = match message {
+            Ok(parts) => (OK, Some(parts)),
+            Err(status) => (status.as_raw(), None),
+        };
+        let parts = parts.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: `this` is never dropped, so this is the one end of the struct.
+        raise(unsafe { (this.0.call)(this.0.data, status, parts) });
+    }
+}
+
+impl HostIrqHandler {
+    /// Runs it for a trigger, of so many and with these bits; `acknowledge` is called if it has acknowledged, also if it
+    /// panicked after that.
+    ///
+    /// # Panics
+    /// If the driver's closure did.
+    pub fn trigger(&mut self, count: u64, ready: u32, acknowledge: impl FnOnce()) {
+        let mut acknowledged = 0;
+        // SAFETY: the struct has not ended: only `Drop` ends it. The out pointer is valid for the call.
+        let panic = unsafe { (self.0.call)(self.0.data, OK, count, ready, &raw mut acknowledged) };
+        if acknowledged != 0 {
+            acknowledge();
+        }
+        raise(panic);
+    }
+
+    /// Tells it that the binding has ended by itself.
+    ///
+    /// # Panics
+    /// If the driver's closure did.
+    pub fn end(&mut self, status: Status) {
+        // SAFETY: as in `trigger`.
+        raise(unsafe { (self.0.call)(self.0.data, status.as_raw(), 0, 0, ptr::null_mut()) });
+    }
+}
+
+impl HostResumeRequester {
+    /// Runs it.
+    ///
+    /// # Panics
+    /// If the driver's closure did.
+    pub fn call(&self) {
+        // SAFETY: the struct has not ended: only `Drop` ends it.
+        raise(unsafe { (self.0.call)(self.0.data) });
     }
 }
 

@@ -32,6 +32,7 @@
 #![allow(unsafe_code, reason = "the C boundary; each file states what it relies on")]
 
 mod attach;
+mod call;
 mod calls;
 mod channel;
 mod child;
@@ -43,15 +44,18 @@ pub(crate) mod fake;
 mod future;
 mod hooks;
 pub mod host;
+mod irq;
 mod module;
 mod note;
 mod objects;
 mod offload;
 mod parts;
+mod power;
 mod site;
 mod socket;
 mod table;
 mod text;
+mod token;
 mod types;
 
 pub use attach::attach;
@@ -59,8 +63,9 @@ pub use calls::*;
 pub(crate) use channel::{ArenaObject, Buffer, ChannelObject};
 pub use channel::{Handle, HandleKind};
 pub(crate) use child::{Accept, ChildObject};
-pub(crate) use closure::FromReady;
+pub(crate) use closure::{Content, FromReady};
 pub use entry::{ConfigKey, ConfigKind, DriverEntry};
+pub(crate) use irq::{BindingObject, IrqObject, TriggerObject};
 pub use module::{MODULE_SYMBOL, ModuleEntry, ModuleHost};
 pub(crate) use module::{host_logs, log_to_host};
 pub use note::{DriverNote, KeyNote, ModuleNote, NOTE_FORMAT, NOTE_NAME, NOTE_TYPE, Note};
@@ -70,8 +75,10 @@ pub(crate) use objects::{
     current_time,
 };
 pub use parts::*;
+pub(crate) use power::WakeVectorObject;
 pub use site::CallSite;
 pub(crate) use site::here;
 pub(crate) use socket::{SocketObject, begin_wait_fd};
 pub use table::Table;
+pub(crate) use token::TokenObject;
 pub use types::*;

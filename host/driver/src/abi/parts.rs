@@ -35,19 +35,37 @@ impl MessageParts {
     };
 }
 
+/// Which call a request belongs to, or a reply answers. It is beside the message, not in its bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TxidParts {
+    /// The channel, as its host numbers it.
+    pub channel: u64,
+    /// The call, by which those of one channel differ; its highest bit is set. 0: the message belongs to no call.
+    pub number: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl TxidParts {
+    /// That of a message which belongs to no call.
+    pub const NONE: TxidParts = TxidParts { channel: 0, number: 0, reserved: 0 };
+}
+
 /// One handle of a message. It is owned by whoever owns the message.
 #[repr(C)]
 #[derive(Debug)]
 pub struct HandleParts {
-    /// One of [`HANDLE_CHANNEL`], [`HANDLE_FD`], [`HANDLE_VALUE`].
+    /// One of [`HANDLE_CHANNEL`], [`HANDLE_FD`], [`HANDLE_VALUE`], [`HANDLE_TOKEN`].
     pub kind: u32,
     /// The descriptor of an fd, else 0.
     pub fd: i32,
-    /// A `*mut RawChannel` for a channel, the value for a value, null for an fd.
+    /// A `*mut RawChannel` for a channel, a `*mut RawToken` for a token, the value for a value, null for an fd.
     pub object: *mut c_void,
     /// A value only: which image (program or module) made it. Only the same image may look inside.
     pub image: *const c_void,
-    /// A value only: drops it. Reports a panic of the value's own destructor.
+    /// Of a value: drops it. Reports a panic of the value's own destructor. Of a token that a read returned: drops it, for
+    /// those who do not know the kind; null in a token that is written.
     pub drop: Option<unsafe extern "C" fn(*mut c_void) -> *mut super::Panic>,
 }
 
@@ -64,6 +82,8 @@ pub const HANDLE_CHANNEL: u32 = 1;
 pub const HANDLE_FD: u32 = 2;
 /// A value of the sender's image.
 pub const HANDLE_VALUE: u32 = 3;
+/// One end of a token.
+pub const HANDLE_TOKEN: u32 = 4;
 
 /// How to create a dispatcher.
 #[repr(C)]
@@ -89,6 +109,8 @@ pub const UNSYNCHRONIZED: u32 = 1;
 pub const ALLOW_SYNC_CALLS: u32 = 2;
 /// All callbacks run on one thread.
 pub const NO_THREAD_MIGRATION: u32 = 4;
+/// Only in what [`dispatcher_flags`](super::Table::dispatcher_flags) returns: the handle is the always-on view.
+pub const ALWAYS_ON: u32 = 8;
 
 /// A service that a child node offers.
 #[repr(C)]

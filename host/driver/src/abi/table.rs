@@ -12,12 +12,15 @@
 
 use std::ffi::c_void;
 
-use super::calls::{Callback, ConnectCallback, FutureObject, OffloadJob, ReadyCallback};
-use super::parts::{ChildOptions, DispatcherOptions, HandleParts, MessageParts};
+use super::calls::{
+    Callback, ConnectCallback, FutureObject, IrqHandler, MessageCallback, OffloadJob, ReadyCallback, ResumeRequester,
+};
+use super::parts::{ChildOptions, DispatcherOptions, HandleParts, MessageParts, TxidParts};
 use super::site::CallSite;
 use super::types::{
-    Header, Property, PropertySink, RawArena, RawChannel, RawChild, RawContext, RawDispatcher, RawJoin, RawOffload,
-    RawSocket, RawStopToken, RawTask, RawWait, Slice, Str, TextSink,
+    Header, Property, PropertySink, RawArena, RawChannel, RawChild, RawContext, RawDispatcher, RawIrq, RawIrqBinding,
+    RawIrqTrigger, RawJoin, RawOffload, RawSocket, RawStopToken, RawTask, RawToken, RawWait, RawWakeVector, Slice, Str,
+    TextSink,
 };
 
 /// Every function that a driver can call. One host has one table for all its drivers; it lives as long as the process.
@@ -294,4 +297,123 @@ pub struct Table {
     /// callback runs. `BadState`: it is not current, or shuts down. `AlreadyExists`: it was sealed before, or never allowed
     /// them. `InvalidArgs`: another flag.
     pub dispatcher_seal: unsafe extern "C" fn(dispatcher: *const RawDispatcher, flag: u32) -> i32,
+
+    // ---- Revision 2: calls -------------------------------------------------------------------------------------
+    /// As `channel_write`, for a message that answers a call: `txid` is null, or that of the request.
+    pub channel_write_reply:
+        unsafe extern "C" fn(channel: *mut RawChannel, message: *const MessageParts, txid: *const TxidParts) -> i32,
+    /// As `channel_read`; `out_txid` receives the call that the message is the request of, `NONE` if it is of no call.
+    pub channel_read_request:
+        unsafe extern "C" fn(channel: *mut RawChannel, out: *mut MessageParts, out_txid: *mut TxidParts) -> i32,
+    /// Sends `request` and blocks until the reply is there, which `out` receives as that of a read. `deadline` is a time
+    /// of `clock_now`, or `u64::MAX` for none; one that has passed sends the request all the same. `out_sent` receives
+    /// 1 if the request was sent: then its arena reference and its handles are gone, also if this fails. What
+    /// `channel_write` refuses; `BadState`: this thread may not block (see `blocking`); before or after it was sent,
+    /// `Canceled`: the dispatcher that this thread runs for shuts down; after it was sent, `PeerClosed` and `TimedOut`.
+    pub channel_call: unsafe extern "C" fn(
+        channel: *mut RawChannel,
+        request: *const MessageParts,
+        deadline: u64,
+        out: *mut MessageParts,
+        out_sent: *mut u32,
+    ) -> i32,
+    /// Sends `request` (moved on success, as in a write), and has `callback` (moved out on success) called once on the
+    /// dispatcher with the reply, or `TimedOut` at `deadline` (as in `channel_call`, by the clock of the dispatcher),
+    /// `PeerClosed`, or `Canceled` (the dispatcher shuts down, or this end is closed). `out` is null, or receives the
+    /// owned right to take it back by `task_cancel`; a reply that comes later is dropped. The peer's read callback may
+    /// run before the return. What `channel_write` refuses; `Unavailable`: the dispatcher is shut down.
+    pub channel_begin_call: unsafe extern "C" fn(
+        channel: *mut RawChannel,
+        dispatcher: *const RawDispatcher,
+        request: *const MessageParts,
+        deadline: u64,
+        callback: *mut MessageCallback,
+        out: *mut *mut RawTask,
+    ) -> i32,
+
+    // ---- Revision 2: tokens ------------------------------------------------------------------------------------
+    /// Creates a token, both ends owned by the caller.
+    pub token_create:
+        unsafe extern "C" fn(site: *const CallSite, out_a: *mut *mut RawToken, out_b: *mut *mut RawToken) -> i32,
+    /// Has `callback` (moved out on success) called once on the dispatcher with the channel that the other end transfers,
+    /// or has transferred; with `Canceled` when the other end is dropped first or the dispatcher shuts down. `token` is
+    /// used up on success. `out` is null, or receives the owned right to take the registration back by `task_cancel`.
+    /// `PeerClosed`: the other end was dropped. `BadState`: it is registered too. `Unavailable`: the dispatcher is shut
+    /// down.
+    pub token_register: unsafe extern "C" fn(
+        token: *mut RawToken,
+        dispatcher: *const RawDispatcher,
+        callback: *mut ConnectCallback,
+        out: *mut *mut RawTask,
+    ) -> i32,
+    /// Gives a channel end to whoever has the other end of the token. Both are used up on success; the callback that is
+    /// registered there may run before the return. `InvalidArgs`: something is registered on the channel end, or a call is
+    /// in flight. `PeerClosed`, `BadState`: as in `token_register`.
+    pub token_transfer: unsafe extern "C" fn(token: *mut RawToken, channel: *mut RawChannel) -> i32,
+    /// Takes the channel that the other end has transferred; `token` is used up on success. `NotFound`: nothing is
+    /// transferred yet. `PeerClosed`: nothing will be. `BadState`: the other end waits for a channel too.
+    pub token_receive: unsafe extern "C" fn(token: *mut RawToken, out: *mut *mut RawChannel) -> i32,
+    /// Gives the end up; null is allowed. A callback that is registered at the other end is called with `Canceled`.
+    pub token_release: unsafe extern "C" fn(token: *mut RawToken),
+
+    // ---- Revision 2: irqs --------------------------------------------------------------------------------------
+    /// Creates an irq of the sort that the dispatcher can wait for, real or simulated, and what triggers it; both are
+    /// owned by the caller. `NoResources`: no descriptor is left.
+    pub irq_create: unsafe extern "C" fn(
+        dispatcher: *const RawDispatcher,
+        site: *const CallSite,
+        out: *mut *mut RawIrq,
+        out_trigger: *mut *mut RawIrqTrigger,
+    ) -> i32,
+    /// Creates an irq over a descriptor, which is the irq's on success: it triggers while the descriptor is readable.
+    /// `BadHandle`: it is none.
+    pub irq_over_fd: unsafe extern "C" fn(fd: i32, site: *const CallSite, out: *mut *mut RawIrq) -> i32,
+    /// Binds `handler` (moved out on success): it is called on the dispatcher for each trigger until it is unbound, and
+    /// once with `Canceled` when the dispatcher shuts down first. `out` receives the owned binding, which may be released
+    /// at once. `AlreadyExists`: the irq is bound. `BadState`: the dispatcher is shut down. `NotSupported`: its
+    /// descriptor cannot be polled here.
+    pub irq_bind: unsafe extern "C" fn(
+        irq: *mut RawIrq,
+        dispatcher: *const RawDispatcher,
+        handler: *mut IrqHandler,
+        out: *mut *mut RawIrqBinding,
+    ) -> i32,
+    /// Gives the irq up; null is allowed. A binding of it stays.
+    pub irq_release: unsafe extern "C" fn(irq: *mut RawIrq),
+    /// Triggers the irq; never calls its handler before the return.
+    pub irq_trigger: unsafe extern "C" fn(trigger: *mut RawIrqTrigger),
+    /// Gives the right to trigger up; null is allowed.
+    pub irq_trigger_release: unsafe extern "C" fn(trigger: *mut RawIrqTrigger),
+    /// Acknowledges the last trigger. `BadState`: there is nothing to acknowledge. `NotFound`: the irq is not bound any
+    /// more.
+    pub irq_ack: unsafe extern "C" fn(binding: *mut RawIrqBinding) -> i32,
+    /// Ends the binding: no call of the handler begins any more. Its `drop` was called on this thread before the return,
+    /// or will be when the call returns that is running; `out_running` receives 1 then, else 0. `NotFound`: it has ended.
+    pub irq_unbind: unsafe extern "C" fn(binding: *mut RawIrqBinding, out_running: *mut u32) -> i32,
+    /// Gives the binding handle up; the irq stays bound. Null is allowed.
+    pub irq_binding_release: unsafe extern "C" fn(binding: *mut RawIrqBinding),
+
+    // ---- Revision 2: suspend and resume ------------------------------------------------------------------------
+    /// A handle to the same dispatcher, owned by the caller, by which callbacks run also while their driver is suspended.
+    pub dispatcher_always_on: unsafe extern "C" fn(dispatcher: *const RawDispatcher) -> *const RawDispatcher,
+    /// Suspends the driver: its callbacks are parked until it is resumed, but for those that were accepted by an
+    /// always-on view. `callback` (moved out on success) is called once, with 0 when none executes any more, with
+    /// `Canceled` when the driver was resumed first. A driver that is stopped is resumed first. `AlreadyExists`: it is
+    /// suspended. `BadState`: it shuts down.
+    pub context_suspend: unsafe extern "C" fn(context: *const RawContext, callback: *mut Callback) -> i32,
+    /// Resumes the driver; 1 if it was suspended, else 0. What wake vectors told runs first, then what was parked.
+    pub context_resume: unsafe extern "C" fn(context: *const RawContext) -> u32,
+    /// 1 if the driver is suspended or about to be, else 0.
+    pub context_is_suspended: unsafe extern "C" fn(context: *const RawContext) -> u32,
+    /// Has `requester` (null, or moved out) called whenever a wake vector is ready while the driver is suspended, in place
+    /// of the one before; at once, if that has happened already. It is kept until the driver has shut down.
+    pub context_set_resume_requester:
+        unsafe extern "C" fn(context: *const RawContext, requester: *mut ResumeRequester) -> i32,
+    /// Makes an irq a wake vector of the driver: a trigger of it, while the driver is suspended, calls the requester, and
+    /// its handler is the first to run after the resume. `out` receives the owned registration. `BadState`: the driver is
+    /// suspended, or shuts down.
+    pub context_add_wake_vector:
+        unsafe extern "C" fn(context: *const RawContext, irq: *mut RawIrq, out: *mut *mut RawWakeVector) -> i32,
+    /// Takes the registration back; null is allowed.
+    pub wake_vector_release: unsafe extern "C" fn(vector: *mut RawWakeVector),
 }

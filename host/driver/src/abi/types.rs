@@ -9,7 +9,7 @@ pub const ABI_VERSION: u32 = 1;
 
 /// Counts additions at the end of [`Table`](super::Table) or [`DriverEntry`](super::DriverEntry). A driver needs a
 /// host whose table is at least as large as the one it was built with.
-pub const ABI_REVISION: u32 = 1;
+pub const ABI_REVISION: u32 = 2;
 
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -46,6 +46,16 @@ opaque! {
     RawWait;
     /// A child node that a driver added. Owned by one holder.
     RawChild;
+    /// One end of a token, by which two drivers are given a channel. Owned by one holder; any thread may use it.
+    RawToken;
+    /// A source that triggers again and again. Owned by one holder; any thread may use it.
+    RawIrq;
+    /// What triggers an irq. Owned by one holder; any thread may use it.
+    RawIrqTrigger;
+    /// The right to acknowledge the triggers of a bound irq, and to unbind it. Owned by one holder; any thread may use it.
+    RawIrqBinding;
+    /// A registration of an irq as a reason to resume a suspended driver. Owned by one holder.
+    RawWakeVector;
 }
 
 /// What a closure is carried as: the address of its storage, or the closure itself when it fits into a pointer.

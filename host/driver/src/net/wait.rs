@@ -45,6 +45,10 @@ impl FromReady for Result<Readiness, Status> {
 }
 
 impl Readiness {
+    pub(crate) fn from_raw(bits: u32) -> Self {
+        Readiness(bits)
+    }
+
     /// Reading will not block.
     pub fn is_readable(self) -> bool {
         self.0 & abi::READABLE != 0

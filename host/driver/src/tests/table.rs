@@ -9,7 +9,7 @@ const WORD: usize = size_of::<usize>();
 
 #[test]
 fn the_table_keeps_its_layout() {
-    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 1));
+    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 2));
     assert_eq!(size_of::<Header>(), 8 + WORD);
     let fields = [
         ("dispatcher_current", offset_of!(Table, dispatcher_current)),
@@ -75,6 +75,31 @@ fn the_table_keeps_its_layout() {
         ("child_remove", offset_of!(Table, child_remove)),
         ("child_release", offset_of!(Table, child_release)),
         ("dispatcher_seal", offset_of!(Table, dispatcher_seal)),
+        ("channel_write_reply", offset_of!(Table, channel_write_reply)),
+        ("channel_read_request", offset_of!(Table, channel_read_request)),
+        ("channel_call", offset_of!(Table, channel_call)),
+        ("channel_begin_call", offset_of!(Table, channel_begin_call)),
+        ("token_create", offset_of!(Table, token_create)),
+        ("token_register", offset_of!(Table, token_register)),
+        ("token_transfer", offset_of!(Table, token_transfer)),
+        ("token_receive", offset_of!(Table, token_receive)),
+        ("token_release", offset_of!(Table, token_release)),
+        ("irq_create", offset_of!(Table, irq_create)),
+        ("irq_over_fd", offset_of!(Table, irq_over_fd)),
+        ("irq_bind", offset_of!(Table, irq_bind)),
+        ("irq_release", offset_of!(Table, irq_release)),
+        ("irq_trigger", offset_of!(Table, irq_trigger)),
+        ("irq_trigger_release", offset_of!(Table, irq_trigger_release)),
+        ("irq_ack", offset_of!(Table, irq_ack)),
+        ("irq_unbind", offset_of!(Table, irq_unbind)),
+        ("irq_binding_release", offset_of!(Table, irq_binding_release)),
+        ("dispatcher_always_on", offset_of!(Table, dispatcher_always_on)),
+        ("context_suspend", offset_of!(Table, context_suspend)),
+        ("context_resume", offset_of!(Table, context_resume)),
+        ("context_is_suspended", offset_of!(Table, context_is_suspended)),
+        ("context_set_resume_requester", offset_of!(Table, context_set_resume_requester)),
+        ("context_add_wake_vector", offset_of!(Table, context_add_wake_vector)),
+        ("wake_vector_release", offset_of!(Table, wake_vector_release)),
     ];
     for (index, (name, offset)) in fields.iter().enumerate() {
         assert_eq!(*offset, size_of::<Header>() + index * WORD, "{name} has moved");
@@ -99,6 +124,10 @@ fn what_crosses_the_boundary_keeps_its_layout() {
         ("Callback", size_of::<Callback>(), 32),
         ("ReadyCallback", size_of::<ReadyCallback>(), 32),
         ("ConnectCallback", size_of::<ConnectCallback>(), 32),
+        ("MessageCallback", size_of::<MessageCallback>(), 32),
+        ("IrqHandler", size_of::<IrqHandler>(), 32),
+        ("ResumeRequester", size_of::<ResumeRequester>(), 32),
+        ("TxidParts", size_of::<TxidParts>(), 16),
         ("Connector", size_of::<Connector>(), 32),
         ("OffloadJob", size_of::<OffloadJob>(), 40),
         ("FutureObject", size_of::<FutureObject>(), 32),
@@ -154,6 +183,13 @@ fn public_types_can_go_where_users_expect() {
     everywhere::<crate::Arena>();
     everywhere::<crate::Handle>();
     everywhere::<crate::Node>();
+    everywhere::<crate::Token>();
+    everywhere::<crate::Txid>();
+    everywhere::<crate::CallError>();
+    everywhere::<crate::Irq>();
+    everywhere::<crate::IrqTrigger>();
+    everywhere::<crate::IrqBinding>();
+    everywhere::<crate::WakeVector>();
     everywhere::<crate::Child>();
     everywhere::<crate::Logger>();
     everywhere::<crate::DriverContext>();
@@ -167,6 +203,7 @@ fn public_types_can_go_where_users_expect() {
     movable::<crate::Sleep>();
     movable::<crate::net::Ready<'static>>();
     movable::<crate::Read<'static>>();
+    movable::<crate::Call<'static>>();
     movable::<crate::block::BlockRequest>();
     movable::<crate::ChildNode>();
     movable::<crate::DispatcherOptions>();

@@ -14,11 +14,11 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use fuchsine_dispatcher::{Arena, Buffer, Channel, Handle, Limits, Message, Site, Status, Value};
+use fuchsine_dispatcher::{Arena, Buffer, Channel, Handle, Limits, Message, Site, Status, Token, Txid, Value};
 use fuchsine_driver::abi::host::HostCallback;
 use fuchsine_driver::abi::{
-    CallSite, Callback, HANDLE_CHANNEL, HANDLE_FD, HANDLE_VALUE, HandleParts, MessageParts, OK, Panic, RawArena,
-    RawChannel, RawDispatcher,
+    CallSite, Callback, HANDLE_CHANNEL, HANDLE_FD, HANDLE_TOKEN, HANDLE_VALUE, HandleParts, MessageParts, OK, Panic,
+    RawArena, RawChannel, RawDispatcher, TxidParts,
 };
 
 use super::{contain_here, dispatcher, lend, own, raise, raw, site};
@@ -45,7 +45,7 @@ pub(super) fn channel_pair(site: Site) -> (ChannelEnd, ChannelEnd) {
 
 /// # Safety
 /// The caller of the table function holds `pointer` for `'a`.
-unsafe fn channel<'a>(pointer: *const RawChannel) -> &'a Channel {
+pub(super) unsafe fn channel<'a>(pointer: *const RawChannel) -> &'a Channel {
     // SAFETY: every `RawChannel` is a box of `Channel`; the caller vouches for the rest.
     unsafe { lend(pointer) }
 }
@@ -67,29 +67,61 @@ pub(super) unsafe extern "C" fn create(
 }
 
 pub(super) unsafe extern "C" fn write(pointer: *mut RawChannel, message: *const MessageParts) -> i32 {
-    // SAFETY: the caller holds the channel.
-    let channel = unsafe { channel(pointer) };
-    // SAFETY: the parts are valid for the call.
-    let parts = unsafe { &*message };
-    // SAFETY: so is the array of handles, which belongs to the caller.
-    let handles = unsafe { handles_of(parts) };
-    // SAFETY: the caller owns the arena reference and the handles; if the write fails, `undo` leaves them to it.
-    let message = match unsafe { assemble(parts, handles) } {
-        Ok(message) => message,
-        Err(status) => return status.as_raw(),
-    };
-    match channel.write(message) {
-        Ok(()) => {
-            // The ends have moved; what is left of them is the memory that they were in.
-            let boxes = handles.iter().filter(|handle| handle.kind == HANDLE_CHANNEL);
-            // SAFETY: each was boxed by `own`, and its content was moved into the message.
-            boxes.for_each(|handle| drop(unsafe { Box::from_raw(handle.object.cast::<ManuallyDrop<Channel>>()) }));
-            OK
-        }
+    // SAFETY: the caller keeps to the contract of this function, which is that of the other one.
+    unsafe { write_reply(pointer, message, ptr::null()) }
+}
+
+pub(super) unsafe extern "C" fn write_reply(
+    pointer: *mut RawChannel,
+    message: *const MessageParts,
+    txid: *const TxidParts,
+) -> i32 {
+    // SAFETY: the caller holds the channel, and the parts are valid for the call.
+    let (channel, parts) = unsafe { (channel(pointer), &*message) };
+    // SAFETY: it is null or valid for the call.
+    let txid = unsafe { txid.as_ref() }.and_then(|txid| Txid::from_raw_parts(txid.channel, txid.number));
+    let send = |message: Message| match channel.write(message.in_reply_to(txid)) {
+        Ok(()) => Sent::Yes(()),
         Err(refused) => {
             let status = refused.status();
-            undo(refused.into_message());
-            status.as_raw()
+            Sent::No(refused.into_message(), status)
+        }
+    };
+    // SAFETY: the caller owns what the parts name.
+    unsafe { send_parts(parts, send) }.map_or_else(Status::as_raw, |()| OK)
+}
+
+/// What became of a message that was to be sent.
+pub(super) enum Sent<T> {
+    Yes(T),
+    No(Message, Status),
+}
+
+/// Has `send` send the message that the parts of a caller are put together to; what it does not send is the caller's again.
+///
+/// # Safety
+/// The parts and their array are valid for the call, and the caller of the table function owns what they name.
+pub(super) unsafe fn send_parts<T>(parts: &MessageParts, send: impl FnOnce(Message) -> Sent<T>) -> Result<T, Status> {
+    // SAFETY: the array of handles is valid for the call.
+    let handles = unsafe { handles_of(parts) };
+    // SAFETY: the caller owns the arena reference and the handles; if the message is not sent, `undo` leaves them to it.
+    match send(unsafe { assemble(parts, handles) }?) {
+        Sent::Yes(value) => {
+            for handle in handles {
+                // What was in the boxes has moved; what is left is their memory.
+                match handle.kind {
+                    // SAFETY: it was boxed by `own`, and its content was moved into the message.
+                    HANDLE_CHANNEL => drop(unsafe { Box::from_raw(handle.object.cast::<ManuallyDrop<Channel>>()) }),
+                    // SAFETY: as above.
+                    HANDLE_TOKEN => drop(unsafe { Box::from_raw(handle.object.cast::<ManuallyDrop<Token>>()) }),
+                    _ => {}
+                }
+            }
+            Ok(value)
+        }
+        Sent::No(message, status) => {
+            undo(message);
+            Err(status)
         }
     }
 }
@@ -109,7 +141,7 @@ unsafe fn handles_of<'a>(parts: &MessageParts) -> &'a [HandleParts] {
 /// # Safety
 /// The parts are valid and owned by the caller of the table function, who gives them up unless [`undo`] is called.
 unsafe fn assemble(parts: &MessageParts, handles: &[HandleParts]) -> Result<Message, Status> {
-    let known = |kind| matches!(kind, HANDLE_CHANNEL | HANDLE_FD | HANDLE_VALUE);
+    let known = |kind| matches!(kind, HANDLE_CHANNEL | HANDLE_FD | HANDLE_VALUE | HANDLE_TOKEN);
     if handles.iter().any(|handle| !known(handle.kind)) || (parts.arena.is_null() && parts.len > 0) {
         return Err(Status::InvalidArgs);
     }
@@ -140,6 +172,8 @@ unsafe fn handle_of(parts: &HandleParts) -> Handle {
         HANDLE_CHANNEL => Handle::Channel(unsafe { ptr::read(parts.object.cast::<Channel>()) }),
         // SAFETY: the caller owns the descriptor.
         HANDLE_FD => Handle::Fd(unsafe { OwnedFd::from_raw_fd(parts.fd) }),
+        // SAFETY: as for a channel, with a `Token`.
+        HANDLE_TOKEN => Handle::value(unsafe { ptr::read(parts.object.cast::<Token>()) }),
         _ => Handle::value(DriverValue { object: parts.object, image: parts.image, drop: parts.drop }),
     }
 }
@@ -157,11 +191,14 @@ fn undo(message: Message) {
             Handle::Fd(fd) => {
                 let _still_the_callers = fd.into_raw_fd();
             }
-            other => {
-                if let Ok(value) = other.into_value::<DriverValue>() {
-                    forget(value);
+            other => match other.into_value::<DriverValue>() {
+                Ok(value) => forget(value),
+                Err(other) => {
+                    if let Ok(token) = other.into_value::<Token>() {
+                        forget(token);
+                    }
                 }
-            }
+            },
         }
     }
 }
@@ -199,8 +236,30 @@ pub(super) unsafe extern "C" fn read(pointer: *mut RawChannel, out: *mut Message
     }
 }
 
+pub(super) unsafe extern "C" fn read_request(
+    pointer: *mut RawChannel,
+    out: *mut MessageParts,
+    out_txid: *mut TxidParts,
+) -> i32 {
+    // SAFETY: the caller holds the channel.
+    match unsafe { channel(pointer) }.try_read() {
+        Ok(message) => {
+            let txid = message.txid().map_or(TxidParts::NONE, |txid| {
+                let (channel, number) = txid.into_raw_parts();
+                TxidParts { channel, number, ..TxidParts::NONE }
+            });
+            // SAFETY: the out parameter is valid for the call.
+            unsafe { *out = take_apart(message) };
+            // SAFETY: as above.
+            unsafe { *out_txid = txid };
+            OK
+        }
+        Err(error) => error.status().as_raw(),
+    }
+}
+
 /// The parts of a message, owned by whoever gets them.
-fn take_apart(message: Message) -> MessageParts {
+pub(super) fn take_apart(message: Message) -> MessageParts {
     let (buffer, handles) = message.into_parts();
     let mut parts = MessageParts::EMPTY;
     if let Some(buffer) = buffer {
@@ -226,11 +285,16 @@ fn parts_of(handle: Handle) -> HandleParts {
         Handle::Fd(fd) => return HandleParts { kind: HANDLE_FD, fd: fd.into_raw_fd(), ..nothing },
         other => other,
     };
-    match value.into_value::<DriverValue>() {
+    let value = match value.into_value::<DriverValue>() {
         Ok(value) => {
             let value = ManuallyDrop::new(value);
-            HandleParts { kind: HANDLE_VALUE, object: value.object, image: value.image, drop: value.drop, ..nothing }
+            let (object, image, drop) = (value.object, value.image, value.drop);
+            return HandleParts { kind: HANDLE_VALUE, object, image, drop, ..nothing };
         }
+        Err(other) => other,
+    };
+    match value.into_value::<Token>() {
+        Ok(token) => HandleParts { kind: HANDLE_TOKEN, object: own(token), drop: Some(drop_token), ..nothing },
         // A value of the host's own image; a driver can carry it on, and look at its kind.
         Err(Handle::Value(value)) => {
             let image = ptr::from_ref(&IMAGE).cast();
@@ -238,6 +302,13 @@ fn parts_of(handle: Handle) -> HandleParts {
         }
         Err(_) => nothing,
     }
+}
+
+unsafe extern "C" fn drop_token(object: *mut c_void) -> *mut Panic {
+    // SAFETY: `object` is a box made by `parts_of`, and this is called once.
+    let token = unsafe { Box::from_raw(object.cast::<Token>()) };
+    contain_here(|| drop(token));
+    ptr::null_mut()
 }
 
 unsafe extern "C" fn drop_value(object: *mut c_void) -> *mut Panic {

@@ -16,8 +16,8 @@ use fuchsine_dispatcher::{
 };
 use fuchsine_driver::abi::host::{HostCallback, HostOffload};
 use fuchsine_driver::abi::{
-    ALLOW_SYNC_CALLS, Callback, DispatcherOptions, LANE_FAST, LANE_SLOW, NO_THREAD_MIGRATION, OK, OffloadJob,
-    RawContext, RawDispatcher, RawOffload, RawStopToken, RawTask, TextSink, UNSYNCHRONIZED,
+    ALLOW_SYNC_CALLS, ALWAYS_ON, Callback, DispatcherOptions, LANE_FAST, LANE_SLOW, NO_THREAD_MIGRATION, OK,
+    OffloadJob, RawContext, RawDispatcher, RawOffload, RawStopToken, RawTask, TextSink, UNSYNCHRONIZED,
 };
 use parking_lot::Mutex;
 
@@ -133,13 +133,8 @@ pub(super) unsafe extern "C" fn post(
     };
     match posted {
         Ok(task) => {
-            if let Some(task) = task
-                && !out.is_null()
-            {
-                // SAFETY: the out parameter is valid for the call.
-                unsafe { *out = own(PostedTask { dispatcher: handle.clone(), task }) };
-            }
-            OK
+            // SAFETY: the out parameter is null, or valid for the call.
+            task.map_or(OK, |task| unsafe { hand_out_task(out, &handle, task) })
         }
         Err(refused) => {
             let status = refused.status();
@@ -148,6 +143,18 @@ pub(super) unsafe extern "C" fn post(
             status.as_raw()
         }
     }
+}
+
+/// Gives the caller the right to take something back, if it wants it.
+///
+/// # Safety
+/// `out` is null or valid for the call.
+pub(super) unsafe fn hand_out_task(out: *mut *mut RawTask, dispatcher: &DispatcherHandle, task: TaskHandle) -> i32 {
+    if !out.is_null() {
+        // SAFETY: the caller vouches for the pointer.
+        unsafe { *out = own(PostedTask { dispatcher: dispatcher.clone(), task }) };
+    }
+    OK
 }
 
 pub(super) unsafe extern "C" fn task_cancel(task: *mut RawTask) -> i32 {
@@ -189,6 +196,12 @@ pub(super) unsafe extern "C" fn flags(pointer: *const RawDispatcher) -> u32 {
     pick(!handle.is_synchronized(), UNSYNCHRONIZED)
         | pick(handle.allows_sync_calls(), ALLOW_SYNC_CALLS)
         | pick(!handle.allows_thread_migration(), NO_THREAD_MIGRATION)
+        | pick(handle.is_always_on(), ALWAYS_ON)
+}
+
+pub(super) unsafe extern "C" fn always_on(pointer: *const RawDispatcher) -> *const RawDispatcher {
+    // SAFETY: the caller holds the handle.
+    own_dispatcher(unsafe { dispatcher(pointer) }.always_on())
 }
 
 pub(super) unsafe extern "C" fn seal(pointer: *const RawDispatcher, flag: u32) -> i32 {

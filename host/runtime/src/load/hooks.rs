@@ -40,13 +40,15 @@ pub(crate) fn start(
     lent(dispatcher, |dispatcher| unsafe { instance.entry.start(ptr::from_ref(&TABLE), context, dispatcher, done) });
 }
 
-/// Calls `prepare_stop` on the default dispatcher.
+/// Calls `prepare_stop` on the default dispatcher. A driver that has suspended itself is resumed first, or its hook would be
+/// parked.
 pub(crate) fn prepare_stop(
     instance: &Instance,
     value: &Value,
     dispatcher: &DispatcherHandle,
     ended: impl FnOnce(Result<(), HookFailure>) + Send + 'static,
 ) {
+    instance.driver.resume();
     // SAFETY: the value came from this entry; the dispatcher is borrowed for the call.
     lent(dispatcher, |dispatcher| unsafe { instance.entry.prepare_stop(&value.0, dispatcher, Box::new(ended)) });
 }

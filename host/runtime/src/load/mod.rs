@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | `RawDispatcher` | a raw `DispatcherHandle` | `dispatcher_create`, `dispatcher_current`, `context_dispatcher` | `dispatcher_release` |
 //! | `RawContext` | `Arc<Instance>` | the host, at the start of an instance | `context_release` |
-//! | `RawTask`, `RawJoin`, `RawOffload`, `RawWait`, `RawSocket`, `RawChild`, `RawChannel` | a box | the function that has it as an out parameter | the release or close function |
+//! | `RawTask`, `RawJoin`, `RawOffload`, `RawWait`, `RawSocket`, `RawChild`, `RawChannel`, `RawToken`, `RawIrq`, `RawIrqTrigger`, `RawIrqBinding`, `RawWakeVector` | a box | the function that has it as an out parameter | the release or close function |
 //! | `RawArena` | a raw `Arena` | `arena_create`, `channel_read` | `arena_release` |
 //!
 //! # Invariants
@@ -21,16 +21,20 @@
 
 #![allow(unsafe_code, reason = "implements a table of C functions; the head of the module states what it relies on")]
 
+mod calls;
 mod channels;
 mod context;
 mod dispatchers;
 mod futures;
 mod hooks;
+mod irqs;
 mod module;
 mod nodes;
+mod power;
 mod site;
 mod sockets;
 mod table;
+mod tokens;
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;

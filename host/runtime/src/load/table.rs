@@ -5,7 +5,7 @@
 
 use fuchsine_driver::abi::{Header, Table};
 
-use super::{channels, context, dispatchers, futures, nodes, sockets};
+use super::{calls, channels, context, dispatchers, futures, irqs, nodes, power, sockets, tokens};
 
 /// What every driver of this process talks through.
 pub(super) static TABLE: Table = Table {
@@ -81,4 +81,33 @@ pub(super) static TABLE: Table = Table {
     child_remove: nodes::remove,
     child_release: nodes::release,
     dispatcher_seal: dispatchers::seal,
+
+    channel_write_reply: channels::write_reply,
+    channel_read_request: channels::read_request,
+    channel_call: calls::call,
+    channel_begin_call: calls::begin_call,
+
+    token_create: tokens::create,
+    token_register: tokens::register,
+    token_transfer: tokens::transfer,
+    token_receive: tokens::receive,
+    token_release: tokens::release,
+
+    irq_create: irqs::create,
+    irq_over_fd: irqs::over_fd,
+    irq_bind: irqs::bind,
+    irq_release: irqs::release,
+    irq_trigger: irqs::trigger,
+    irq_trigger_release: irqs::trigger_release,
+    irq_ack: irqs::ack,
+    irq_unbind: irqs::unbind,
+    irq_binding_release: irqs::binding_release,
+
+    dispatcher_always_on: dispatchers::always_on,
+    context_suspend: power::suspend,
+    context_resume: power::resume,
+    context_is_suspended: power::is_suspended,
+    context_set_resume_requester: power::set_resume_requester,
+    context_add_wake_vector: power::add_wake_vector,
+    wake_vector_release: power::wake_vector_release,
 };

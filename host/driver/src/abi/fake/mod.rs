@@ -9,6 +9,7 @@
 mod channel;
 mod context;
 mod dispatcher;
+mod refusals;
 mod socket;
 mod world;
 
@@ -94,6 +95,31 @@ static TABLE: Table = Table {
     child_remove: context::child_remove,
     child_release: context::child_release,
     dispatcher_seal: dispatcher::dispatcher_seal,
+    channel_write_reply: refusals::channel_write_reply,
+    channel_read_request: refusals::channel_read_request,
+    channel_call: refusals::channel_call,
+    channel_begin_call: refusals::channel_begin_call,
+    token_create: refusals::token_create,
+    token_register: refusals::token_register,
+    token_transfer: refusals::token_transfer,
+    token_receive: refusals::token_receive,
+    token_release: refusals::token_release,
+    irq_create: refusals::irq_create,
+    irq_over_fd: refusals::irq_over_fd,
+    irq_bind: refusals::irq_bind,
+    irq_release: refusals::irq_release,
+    irq_trigger: refusals::irq_trigger,
+    irq_trigger_release: refusals::irq_trigger_release,
+    irq_ack: refusals::irq_ack,
+    irq_unbind: refusals::irq_unbind,
+    irq_binding_release: refusals::irq_binding_release,
+    dispatcher_always_on: refusals::dispatcher_always_on,
+    context_suspend: refusals::context_suspend,
+    context_resume: refusals::context_resume,
+    context_is_suspended: refusals::context_is_suspended,
+    context_set_resume_requester: refusals::context_set_resume_requester,
+    context_add_wake_vector: refusals::context_add_wake_vector,
+    wake_vector_release: refusals::wake_vector_release,
 };
 
 /// The object behind a borrowed pointer.
