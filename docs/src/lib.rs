@@ -18,6 +18,7 @@ pages! {
     getting_started: "getting-started.md",
     tutorials_test_a_driver: "tutorials/test-a-driver.md",
     tutorials_a_driver_of_your_own: "tutorials/a-driver-of-your-own.md",
+    tutorials_a_driver_in_c: "tutorials/a-driver-in-c.md",
     concepts_dispatchers: "concepts/dispatchers.md",
     concepts_threads: "concepts/threads.md",
     concepts_irqs: "concepts/irqs.md",

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
-use fuchsine_abi::{status, types::*};
+use fuchsine_abi::{protocol::*, status, types::*};
 use fuchsine_tests::c::{compiler, include};
 use fuchsine_tests::command::c_library;
 use fuchsine_tests::process::run;
@@ -65,6 +65,8 @@ fn rows() -> Rows {
         ZX_WAIT_ASYNC_ONCE ZX_WAIT_ASYNC_TIMESTAMP ZX_WAIT_ASYNC_EDGE ZX_WAIT_ASYNC_BOOT_TIMESTAMP
         ZX_SIGNAL_NONE ZX_OBJECT_READABLE ZX_OBJECT_WRITABLE ZX_OBJECT_PEER_CLOSED ZX_OBJECT_SIGNALED
         ZX_OBJECT_SIGNAL_4 ZX_OBJECT_SIGNAL_5 ZX_SIGNAL_HANDLE_CLOSED ZX_USER_SIGNAL_ALL DRIVER_REGISTRATION_VERSION_1
+        FUCHSINE_DRIVER_START FUCHSINE_DRIVER_STOP FUCHSINE_NODE_ADD_CHILD FUCHSINE_NODE_REMOVE_CHILD FUCHSINE_NODE_CONNECT
+        FUCHSINE_NODE_PUBLISH_ADDRESS FUCHSINE_NODE_LOG FUCHSINE_NODE_FAIL FUCHSINE_NODE_CONNECTED FUCHSINE_NOTE_TYPE_C
     }
     layout! { rows:
         async_state_t { reserved }
@@ -93,6 +95,8 @@ fn rows() -> Rows {
         }
         fdf_token_t { handler }
         DriverRegistration { version, v1, v1.initialize, v1.destroy }
+        fuchsine_message_t { txid, ordinal, value, text_count }
+        fuchsine_text_t { offset, length }
         zx_packet_signal_t { trigger, observed, count, timestamp, reserved1 }
         zx_packet_user_t { u64, u32, u16, c8 }
         zx_packet_interrupt_t { timestamp, reserved0, reserved1, reserved2 }

@@ -1,6 +1,6 @@
-//! Goal: whoever follows the tutorial has, in a workspace that is not ours, a module that an installed host loads.
-//! Method: the files are taken from the page, word by word but for the place of the clone; what the page says that the
-//! command writes is compared with what it writes.
+//! Goal: whoever follows a tutorial has, in a place that is not ours, a module that an installed host loads.
+//! Method: the files are taken from the page, word by word but for the place of the clone, and the commands from the one on C; what
+//! the page says that the command writes is compared with what it writes. The host is installed by `cargo install`.
 
 mod module_support;
 
@@ -13,13 +13,15 @@ use std::{
 };
 
 use fuchsine_tests::{
-    host::{Host, bare_command, command as run_command},
-    process::run,
+    clients::require_client,
+    host::Host,
+    process::{eventually, run},
     source,
 };
-use module_support::{Folder, mode};
+use module_support::{Folder, install, mode};
 
 const PAGE: &str = "docs/src/tutorials/a-driver-of-your-own.md";
+const PAGE_ON_C: &str = "docs/src/tutorials/a-driver-in-c.md";
 /// The path of the clone as the page has it.
 const CLONE: &str = "../../fuchsine";
 
@@ -68,11 +70,11 @@ fn a_driver_of_another_workspace_is_built_as_the_tutorial_says_and_loaded() {
         mode(path, 0o755);
     }
 
-    let listed =
-        run(bare_command().args(["drivers", "target/release/libgreeting.so"]).current_dir(root)).expect_success();
-    assert_eq!(listed.stdout.join("\n") + "\n", text[0]);
-    run(bare_command().args(["check", "host.toml"]).current_dir(root)).expect_success();
-    let host = Host::start_command(run_command().arg("host.toml").current_dir(root));
+    let fuchsine = install(&root.join("installed"));
+    let says = |arguments: &[&str]| run(Command::new(&fuchsine).args(arguments).current_dir(root)).expect_success();
+    assert_eq!(says(&["drivers", "target/release/libgreeting.so"]).stdout.join("\n") + "\n", text[0]);
+    says(&["check", "host.toml"]);
+    let host = Host::start_command(Command::new(&fuchsine).args(["run", "host.toml"]).current_dir(root));
     let address = host.addresses()[0].strip_prefix("tcp://").expect("the page says so").to_owned();
     let mut greeting = String::new();
     let stream = TcpStream::connect(address).expect("it listens");
@@ -92,4 +94,50 @@ fn build(root: &Path) -> PathBuf {
     let output = cargo.output().expect("cargo can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     target.join("debug/libgreeting.so")
+}
+
+#[test]
+fn a_driver_in_c_is_built_as_the_tutorial_says_and_loaded() {
+    let Some(_) = require_client("cc") else { return };
+    let page = fs::read_to_string(source::root().join(PAGE_ON_C)).expect("the page");
+    let (c, toml, shell, text) =
+        (blocks(&page, "c"), blocks(&page, "toml"), blocks(&page, "sh"), blocks(&page, "text"));
+    let folder = Folder::new();
+    let (root, home) = (folder.path().join("work"), folder.path().join("home"));
+    write(root.join("ticker.c"), &c[0]);
+    write(root.join("host.toml"), &toml[0]);
+    install(&home.join(".local"));
+    for path in [&root, &root.join("host.toml")] {
+        mode(path, 0o755);
+    }
+    let path = format!("{}:{}", home.join(".local/bin").display(), env::var("PATH").unwrap_or_default());
+    let in_place = |command: &mut Command| {
+        // Cargo's own would lead to a library that is not installed.
+        command.current_dir(&root).env("HOME", &home).env("PATH", &path).env_remove("LD_LIBRARY_PATH");
+    };
+    // The first block installs, which is done, from a place that the reader has chosen.
+    let [installs, flags, build, runs] = shell.as_slice() else { panic!("the page has four blocks: {shell:?}") };
+    assert_eq!(*installs, "cargo install --path host/cli --root \"$HOME/.local\"\nhost/abi/install \"$HOME/.local\"\n");
+    let shell = |block: &str| {
+        let mut shell = Command::new("sh");
+        in_place(shell.args(["-euc", &format!("umask 022\n{block}")]));
+        run(&mut shell).expect_success().stdout.join("\n") + "\n"
+    };
+    assert!(shell(flags).contains(&home.join(".local/lib").display().to_string()));
+    assert_eq!(shell(build), text[0]);
+    assert_eq!(*runs, "fuchsine run host.toml\n");
+    let mut command = Command::new(home.join(".local/bin/fuchsine"));
+    in_place(command.args(["run", "host.toml"]));
+    let host = Host::start_command(&mut command);
+    for line in text[1].lines() {
+        eventually(line, || host.stderr_so_far().contains(line));
+    }
+    host.stop();
+
+    // What the page calls a mistake is told as one.
+    folder.put("work/host.toml", toml[0].replace("200ms", "0s").as_bytes());
+    let mut command = Command::new(home.join(".local/bin/fuchsine"));
+    in_place(command.args(["run", "host.toml"]));
+    let failed = run(&mut command);
+    assert!(!failed.status.success() && failed.stderr.contains("it cannot tick so often"), "{}", failed.stderr);
 }

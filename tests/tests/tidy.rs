@@ -36,7 +36,7 @@ const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-driver", "host/driver", &[]),
     ("fuchsine-abi", "host/abi", &["fuchsine-dispatcher"]),
     ("fuchsine-c", "host/abi/shared", &["fuchsine-abi"]),
-    ("fuchsine-host", "host/runtime", &["fuchsine-dispatcher", "fuchsine-driver"]),
+    ("fuchsine-host", "host/runtime", &["fuchsine-abi", "fuchsine-dispatcher", "fuchsine-driver"]),
     ("fuchsine-dfv1", "host/dfv1", &["fuchsine-driver"]),
     ("fuchsine-testing", "host/testing", &["fuchsine-dispatcher", "fuchsine-driver", "fuchsine-host"]),
     (

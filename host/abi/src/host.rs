@@ -8,10 +8,11 @@ use crate::types::{fdf_dispatcher_t, fdf_handle_t};
 
 /// Makes the runtime of a host the environment of all C modules of this process, for good, and returns the table for
 /// [`fuchsine_abi_attach`](crate::fuchsine_abi_attach) of the library that a module brings along. Modules can neither start
-/// an environment nor end this one.
+/// an environment nor end this one. A driver works on the runtime that it is a driver of; where a function is about the
+/// environment as such, and a process has several hosts, it is about the one that was bound last.
 ///
 /// # Errors
-/// [`Status::BadState`] when there is an environment already.
+/// [`Status::BadState`] when there is an environment that is not a host's.
 pub fn bind(runtime: &Runtime) -> Result<&'static Table, Status> {
     env::host(runtime)?;
     Ok(&OWN)
@@ -21,6 +22,11 @@ pub fn bind(runtime: &Runtime) -> Result<&'static Table, Status> {
 /// not owned by C and dies with the dispatcher. `None` before [`bind`], and for a dispatcher that has shut down.
 pub fn dispatcher(handle: &DispatcherHandle) -> Option<*mut fdf_dispatcher_t> {
     faces::face_of(handle).or_else(|| faces::adopt(handle)).map(Face::as_fdf)
+}
+
+/// The table alone, for a library that is attached before there is a host.
+pub fn table() -> &'static Table {
+    &OWN
 }
 
 /// A handle by which C has an end of a channel, such as the one that a driver is given at its start. It belongs to C.

@@ -4,6 +4,7 @@
 //!
 //! - [`types`], [`status`]: what the headers declare, with the same layout and the same values.
 //! - [`exports`]: the functions that C calls. Each goes through one [`Table`](table::Table) of functions.
+//! - [`host`], [`protocol`]: what a host calls, and how it and a driver in C talk.
 //! - `implementation`: those functions, over `fuchsine-dispatcher`.
 //!
 //! Why a table: a C module that is loaded into a host links this library as a shared one, with a copy of the dispatcher
@@ -26,6 +27,7 @@
 pub mod exports;
 pub mod host;
 mod implementation;
+pub mod protocol;
 pub mod status;
 pub mod table;
 pub mod types;

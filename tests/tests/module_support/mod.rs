@@ -3,9 +3,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::{
-    fs,
+    env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use fuchsine_tests::{
@@ -14,6 +15,7 @@ use fuchsine_tests::{
     nbd::{CMD_FLUSH, Client},
     process::{Finished, run},
     random::Random,
+    source,
 };
 use tempfile::TempDir;
 
@@ -64,6 +66,21 @@ impl Folder {
         let manifest = self.manifest(text);
         Host::start_command(run_command().arg(manifest).args(options))
     }
+}
+
+/// An installation of the command and of what drivers in C need, below `prefix`. The command is built as the tests are.
+///
+/// # Panics
+/// When it cannot be installed.
+pub fn install(prefix: &Path) -> PathBuf {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into()));
+    cargo.args(["install", "--offline", "--locked", "--debug", "--no-track", "--path"]);
+    cargo.arg(source::root().join("host/cli")).arg("--root").arg(prefix);
+    // As long as it takes: a compiler is no program that may hang.
+    let output = cargo.output().expect("cargo can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    run(Command::new(source::root().join("host/abi/install")).arg(prefix).arg(command::c_library())).expect_success();
+    prefix.join("bin/fuchsine")
 }
 
 pub fn module_bytes(driver: &str) -> Vec<u8> {

@@ -43,14 +43,20 @@ pub(crate) fn runtime() -> Option<Runtime> {
     with(|environment| environment.runtime.clone())
 }
 
-/// Makes the runtime of a host that of the environment, for good.
+/// Makes the runtime of a host that of the environment; of several hosts, that of the latest.
 pub(crate) fn host(runtime: &Runtime) -> Result<(), Status> {
     let _one_at_a_time = CHANGING.lock();
     let mut environment = ENVIRONMENT.lock();
-    if environment.is_some() {
-        return Err(Status::BadState);
-    }
-    *environment = Some(Environment { runtime: runtime.clone(), is_hosted: true, drivers: Drivers::default() });
+    let before = match &mut *environment {
+        Some(environment) if !environment.is_hosted => return Err(Status::BadState),
+        Some(environment) => Some(std::mem::replace(&mut environment.runtime, runtime.clone())),
+        none => {
+            *none = Some(Environment { runtime: runtime.clone(), is_hosted: true, drivers: Drivers::default() });
+            None
+        }
+    };
+    drop(environment);
+    drop(before);
     Ok(())
 }
 

@@ -78,10 +78,11 @@ unsafe impl Send for ConfigKey {}
 unsafe impl Sync for ConfigKey {}
 
 /// What a configuration value may be. The default of a key and a `--set` value are texts of this kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigKind {
     /// Any text.
+    #[default]
     Text,
     /// A whole number.
     Integer,
@@ -99,7 +100,7 @@ pub enum ConfigKind {
 }
 
 impl ConfigKind {
-    const fn to_raw(self) -> u32 {
+    pub(super) const fn to_raw(self) -> u32 {
         match self {
             ConfigKind::Text => 0,
             ConfigKind::Integer => 1,

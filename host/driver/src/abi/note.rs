@@ -154,7 +154,7 @@ impl<const N: usize> Writer<N> {
 }
 
 /// What a module says about itself in its file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModuleNote {
     /// The version of the driver interface that it was built for.
@@ -172,7 +172,7 @@ pub struct ModuleNote {
 }
 
 /// One driver of a module.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverNote {
     /// Its name.
@@ -188,7 +188,7 @@ pub struct DriverNote {
 }
 
 /// One key of a driver's configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyNote {
     /// The key.
@@ -218,6 +218,52 @@ impl From<&DriverEntry> for DriverNote {
             doc: entry.doc().to_owned(),
             config: entry.config().iter().map(key).collect(),
             bind: entry.bind().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        }
+    }
+}
+
+/// Text that stays for as long as the process.
+fn kept(text: &str) -> Str {
+    Str::new(String::leak(text.to_owned()))
+}
+
+impl DriverEntry {
+    /// The entry of an adapter, under the name of a driver that it is for: what a host knows a driver by whose own interface is
+    /// another one. The hooks are those of this entry; all else is what `note` says, and is never freed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use fuchsine_driver::{Driver, DriverContext, DriverEntry, StartError, abi::DriverNote};
+    /// # struct Adapter;
+    /// # impl Driver for Adapter {
+    /// #     const NAME: &'static str = "adapter";
+    /// #     async fn start(_cx: DriverContext) -> Result<Self, StartError> { Ok(Adapter) }
+    /// # }
+    /// let mut note = DriverNote::default();
+    /// note.name = "lamp".to_owned();
+    /// assert_eq!(DriverEntry::of::<Adapter>().described(&note).name(), "lamp");
+    /// ```
+    #[must_use]
+    pub fn described(self, note: &DriverNote) -> DriverEntry {
+        let key = |key: &KeyNote| ConfigKey {
+            name: kept(&key.name),
+            default: kept(key.default.as_deref().unwrap_or_default()),
+            doc: kept(&key.doc),
+            kind: key.kind.to_raw(),
+            required: u32::from(key.is_required),
+        };
+        let config: &'static [ConfigKey] = note.config.iter().map(key).collect::<Vec<_>>().leak();
+        let property = |(key, value): &(String, String)| Property { key: kept(key), value: kept(value) };
+        let bind: &'static [Property] = note.bind.iter().map(property).collect::<Vec<_>>().leak();
+        DriverEntry {
+            name: kept(&note.name),
+            version: kept(&note.version),
+            doc: kept(&note.doc),
+            config: config.as_ptr(),
+            config_count: config.len(),
+            bind: bind.as_ptr(),
+            bind_count: bind.len(),
+            ..self
         }
     }
 }
@@ -353,6 +399,19 @@ mod tests {
         };
         assert_eq!(DriverNote::from(&DRIVERS[0]), lamp);
         assert_eq!(read.drivers, [lamp.clone(), lamp]);
+    }
+
+    #[test]
+    fn an_entry_that_is_described_by_a_note_says_what_the_note_says() {
+        let lamp = DriverNote::from(&DRIVERS[0]);
+        let mut other = lamp.clone();
+        other.name = "torch".to_owned();
+        other.config.truncate(1);
+        other.bind.clear();
+        let entry: &'static DriverEntry = Box::leak(Box::new(DRIVERS[0].described(&other)));
+        assert!(entry.check().is_ok());
+        assert_eq!(DriverNote::from(entry), other);
+        assert_eq!(DriverNote::from(&DRIVERS[0].described(&lamp)), lamp);
     }
 
     #[test]

@@ -45,6 +45,12 @@ macro_rules! object {
             pub(super) fn raw(&self) -> $pointer {
                 self.0.as_ptr()
             }
+
+            /// The pointer, whose reference is the caller's from then on.
+            #[allow(dead_code, reason = "not every object is given back")]
+            pub(super) fn into_raw(self) -> $pointer {
+                std::mem::ManuallyDrop::new(self).0.as_ptr()
+            }
         }
 
         impl Drop for $name {

@@ -10,7 +10,7 @@ use fuchsine_dispatcher::{CreateError, DispatcherBuilder, DispatcherHandle, Driv
 use parking_lot::Mutex;
 
 use super::HostEvent;
-use super::instance::{Instance, InstanceState, LastDispatcher};
+use super::instance::{AtEnd, Instance, InstanceState, LastDispatcher};
 use super::services::Service;
 use super::shared::{Shared, driver_status};
 use super::summary::DriverSummary;
@@ -107,6 +107,7 @@ impl Shared {
                 driver,
                 default: OnceLock::new(),
                 state: Mutex::new(InstanceState::default()),
+                at_end: AtEnd::default(),
             });
             state.instances.insert(id, Arc::clone(&instance));
             instance
@@ -173,9 +174,12 @@ impl Shared {
         });
     }
 
-    fn shut_down(&self, instance: &Instance) {
-        let (shared, id) = (self.arc(), instance.id);
-        shut_down(&instance.driver, move || shared.advance(|supervisor| supervisor.dispatchers_down(id)));
+    fn shut_down(&self, instance: &Arc<Instance>) {
+        let (shared, ending) = (self.arc(), Arc::clone(instance));
+        shut_down(&instance.driver, move || {
+            ending.at_end.run();
+            shared.advance(|supervisor| supervisor.dispatchers_down(ending.id));
+        });
     }
 
     fn stop_driver(&self, instance: &Arc<Instance>) {

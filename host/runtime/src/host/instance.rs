@@ -1,5 +1,6 @@
 //! One driver instance: what its context pointer leads to.
 
+use std::fmt;
 use std::sync::{OnceLock, Weak};
 
 use fuchsine_dispatcher::{Counters, DispatcherHandle, Driver, Instant};
@@ -32,6 +33,30 @@ pub(crate) struct Instance {
     /// Set before `start` is called; not at all if the runtime refused to make one.
     pub(crate) default: OnceLock<DispatcherHandle>,
     pub(crate) state: Mutex<InstanceState>,
+    /// What is called when all its dispatchers have shut down.
+    pub(crate) at_end: AtEnd,
+}
+
+/// What parts of the host have to do at the end of an instance, before anything of it is dropped; each once.
+#[derive(Default)]
+pub(crate) struct AtEnd(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+impl AtEnd {
+    /// Has it called.
+    pub(crate) fn push(&self, what: impl FnOnce() + Send + 'static) {
+        self.0.lock().push(Box::new(what));
+    }
+
+    pub(super) fn run(&self) {
+        let all = std::mem::take(&mut *self.0.lock());
+        all.into_iter().for_each(|what| what());
+    }
+}
+
+impl fmt::Debug for AtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AtEnd").field(&self.0.lock().len()).finish()
+    }
 }
 
 /// What changes. Locked by whoever carries out actions of the supervisor, one at a time, and by dumps.

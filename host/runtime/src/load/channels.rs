@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 
 use fuchsine_dispatcher::{Arena, Buffer, Channel, Handle, Limits, Message, Site, Status, Token, Txid, Value};
-use fuchsine_driver::abi::host::HostCallback;
+use fuchsine_driver::abi::host::{HostCallback, channel_into_raw};
 use fuchsine_driver::abi::{
     CallSite, Callback, HANDLE_CHANNEL, HANDLE_FD, HANDLE_TOKEN, HANDLE_VALUE, HandleParts, MessageParts, OK, Panic,
     RawArena, RawChannel, RawDispatcher, TxidParts,
@@ -35,6 +35,13 @@ impl ChannelEnd {
     pub(super) fn into_raw(self) -> *mut RawChannel {
         own(self.0)
     }
+}
+
+/// The end that a driver of this image holds.
+pub(super) fn taken_from(end: fuchsine_driver::Channel) -> Channel {
+    let raw = channel_into_raw(end).cast::<Channel>();
+    // SAFETY: every `RawChannel` is a box of `Channel`, and the driver has given this one up.
+    *unsafe { Box::from_raw(raw) }
 }
 
 /// Two connected ends.

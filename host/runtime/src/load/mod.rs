@@ -21,6 +21,7 @@
 
 #![allow(unsafe_code, reason = "implements a table of C functions; the head of the module states what it relies on")]
 
+mod c_driver;
 mod calls;
 mod channels;
 mod context;

@@ -66,6 +66,12 @@ pub(crate) fn runs_as(driver: DriverId, instance: &Arc<Instance>) {
     }
 }
 
+/// The instance of a module whose code runs on this thread.
+pub(in super::super) fn instance_here() -> Option<Arc<Instance>> {
+    let current = fuchsine_dispatcher::current_driver()?;
+    instances().read().get(&current.id())?.instance.upgrade()
+}
+
 /// The instance is gone, and with it the driver that it ended as. Tells which threads it has left behind.
 pub(crate) fn ran_as(instance: &Instance, last: Option<DriverId>) {
     if Module::of(instance.entry).is_none() {
@@ -105,8 +111,8 @@ fn note_observers(instances: &HashMap<DriverId, Running>) {
 impl Speaker {
     /// The instance whose code runs on this thread, or, on a thread that is nobody's, the only one there is.
     fn running(&self) -> Option<Arc<Instance>> {
-        if let Some(current) = fuchsine_dispatcher::current_driver() {
-            return instances().read().get(&current.id())?.instance.upgrade();
+        if fuchsine_dispatcher::current_driver().is_some() {
+            return instance_here();
         }
         let instances = instances().read();
         let mut found: Option<Arc<Instance>> = None;

@@ -11,10 +11,13 @@ use std::error::Error;
 use std::fs::File;
 use std::os::fd::IntoRawFd;
 
+use fuchsine_abi::types::DriverRegistration;
 use fuchsine_driver::DriverEntry;
 use fuchsine_driver::abi::{MODULE_SYMBOL, ModuleEntry, ModuleHost, ModuleNote};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
+use super::super::c_driver;
+use super::c_module;
 use super::problem::ModuleProblem;
 
 /// Loads the library, for ever, and returns its drivers.
@@ -23,10 +26,7 @@ pub(super) fn link(
     note: &ModuleNote,
     host: &'static ModuleHost,
 ) -> Result<Vec<&'static DriverEntry>, ModuleProblem> {
-    let path = format!("/proc/self/fd/{}", file.into_raw_fd());
-    let refused = |error: libloading::Error| ModuleProblem::NotLoadable(in_full(&error));
-    // SAFETY: its constructors run here, which is what the user asked for (see the invariants).
-    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(refused)?;
+    let library = open(file)?;
     // SAFETY: the module's note says that this symbol is such an entry.
     let found = unsafe { library.get::<*const ModuleEntry>(MODULE_SYMBOL) }.map(|symbol| *symbol);
     std::mem::forget(library);
@@ -48,6 +48,26 @@ pub(super) fn link(
     }
     entry.init(host).map_err(|status| disagrees(format!("it does not take this host: {status}")))?;
     Ok(drivers)
+}
+
+/// Loads the library of a module in C, for ever; returns its driver, and what it has registered.
+pub(super) fn link_c(
+    file: File,
+    note: &ModuleNote,
+) -> Result<(Vec<&'static DriverEntry>, &'static DriverRegistration), ModuleProblem> {
+    let library = open(file)?;
+    let registration = c_module::attach(&library);
+    std::mem::forget(library);
+    let registration = registration?;
+    let entry = |driver| -> &'static DriverEntry { Box::leak(Box::new(c_driver::ENTRY.described(driver))) };
+    Ok((note.drivers.iter().map(entry).collect(), registration))
+}
+
+fn open(file: File) -> Result<Library, ModuleProblem> {
+    let path = format!("/proc/self/fd/{}", file.into_raw_fd());
+    // SAFETY: its constructors run here, which is what the user asked for (see the invariants).
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) };
+    library.map_err(|error| ModuleProblem::NotLoadable(in_full(&error)))
 }
 
 /// What the system's loader says is the source of what the crate says.

@@ -7,12 +7,15 @@
 //! 4. `link`: load that very copy, for ever, and find the module's entry.
 //! 5. `introduce`: give it the host's log for its events and its panics; `scribe` writes those of threads that cannot.
 //!
+//! A module in C has no such entry: `c_module` reads its registration and its note, and gives its library the table of C functions.
+//!
 //! `search` finds a module by the name of a driver, `threads` finds which threads one has left behind.
 //!
 //! # Invariants
 //! - Nothing of a module is unmapped, ever: destructors of thread-locals and threads that it left behind run its code at
 //!   any time. A module is not unloaded; its drivers are stopped. A newer file is a module of its own, beside the old one.
 
+mod c_module;
 mod copy;
 mod image;
 mod introduce;
@@ -25,10 +28,12 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
+use fuchsine_abi::types::DriverRegistration;
 use fuchsine_driver::DriverEntry;
 use fuchsine_driver::abi::ModuleNote;
 use parking_lot::Mutex;
 
+pub(super) use introduce::instance_here;
 pub(crate) use introduce::{ran_as, runs_as};
 pub use problem::{ModuleError, ModuleProblem, Writers};
 pub(crate) use scribe::flush;
@@ -58,6 +63,8 @@ struct Loaded {
     path: PathBuf,
     identity: place::Identity,
     drivers: Vec<&'static DriverEntry>,
+    /// Of a module in C.
+    registration: Option<&'static DriverRegistration>,
 }
 
 /// Every module of this process, the newest last.
@@ -93,13 +100,19 @@ impl Module {
     /// Why it would not be loaded.
     pub fn inspect(path: &Path) -> Result<ModuleNote, ModuleError> {
         let opened = place::open(path)?;
-        image::read_note(&opened.file).map_err(|problem| ModuleError::new(&opened.path, problem))
+        let image = image::read(&opened.file, &opened.path);
+        image.map(|image| image.note).map_err(|problem| ModuleError::new(&opened.path, problem))
     }
 
     /// The module that a driver is from; `None` for one that is linked in.
     pub fn of(entry: &'static DriverEntry) -> Option<Module> {
         let has = |loaded: &&&Loaded| loaded.drivers.iter().any(|&driver| std::ptr::eq(driver, entry));
         LOADED.lock().iter().find(has).copied().map(Module)
+    }
+
+    /// What it has registered, if it is one in C.
+    pub(super) fn registration(&self) -> Option<&'static DriverRegistration> {
+        self.0.registration
     }
 
     /// The file that it was loaded from, as an absolute path; another one may be there by now.
@@ -124,13 +137,19 @@ fn load(opened: place::Opened) -> Result<Module, ModuleError> {
         return Err(fail(ModuleProblem::NotSupported));
     }
     let copied = copy::of(&opened)?;
-    let note = image::read_note(&copied.file).map_err(fail)?;
-    let names: Vec<String> = note.drivers.iter().map(|driver| driver.name.clone()).collect();
-    let host = introduce::host_for(names);
-    let drivers = link::link(copied.file, &note, host).map_err(fail)?;
+    let image = image::read(&copied.file, &opened.path).map_err(fail)?;
+    let note = &image.note;
+    let (drivers, registration) = if image.is_c {
+        let (drivers, registration) = link::link_c(copied.file, note).map_err(fail)?;
+        (drivers, Some(registration))
+    } else {
+        let names: Vec<String> = note.drivers.iter().map(|driver| driver.name.clone()).collect();
+        (link::link(copied.file, note, introduce::host_for(names)).map_err(fail)?, None)
+    };
     let path = opened.path.display();
     tracing::debug!(module = %path, private = copied.is_private, drivers = drivers.len(), "loaded");
-    let loaded: &'static Loaded = Box::leak(Box::new(Loaded { path: opened.path, identity: opened.identity, drivers }));
+    let loaded: &'static Loaded =
+        Box::leak(Box::new(Loaded { path: opened.path, identity: opened.identity, drivers, registration }));
     LOADED.lock().push(loaded);
     Ok(Module(loaded))
 }

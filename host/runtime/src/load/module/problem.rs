@@ -117,6 +117,18 @@ pub enum ModuleProblem {
         /// The version of `fuchsine-driver` that it was built with.
         driver_crate: String,
     },
+    /// A driver in C with a registration of another version.
+    #[error("registers its driver as version {theirs} of fdf does, and this host knows version 1")]
+    Registration {
+        /// The version that it says.
+        theirs: u64,
+    },
+    /// A driver in C without the library of the C interface.
+    #[error("has a driver in C, but is not linked with the library `fuchsine`")]
+    Unlinked,
+    /// A driver in C with that library of another release.
+    #[error("is linked with a library `fuchsine` that does not take the table of this host")]
+    OtherLibrary,
     /// Somebody wrote to the file while it was read.
     #[error("was changed while it was read")]
     Changed,
@@ -198,7 +210,9 @@ impl ModuleError {
             }
             ModuleProblem::Machine { ours, .. } => format!("build it for {ours}: `cargo build --target …`"),
             ModuleProblem::NoNote => {
-                "a crate becomes a module by `fuchsine_driver::export!(your_driver::DRIVER);`".into()
+                "a crate becomes a module by `fuchsine_driver::export!(your_driver::DRIVER);`, and a library in C by \
+                 `EXPORT_FUCHSIA_DRIVER_REGISTRATION_V1(initialize, destroy);`"
+                    .into()
             }
             ModuleProblem::BadNote(_) | ModuleProblem::Disagrees(_) => "build it anew with cargo".into(),
             ModuleProblem::Version { .. } => {
@@ -208,12 +222,29 @@ impl ModuleError {
                 "run a host of release {driver_crate} or later, or build the module with fuchsine-driver {VERSION}"
             ),
             ModuleProblem::Older { .. } => format!("build the module with fuchsine-driver {VERSION}"),
+            ModuleProblem::Registration { .. } => "use FUCHSIA_DRIVER_REGISTRATION_V1".into(),
+            ModuleProblem::Unlinked => UNLINKED.into(),
+            ModuleProblem::OtherLibrary => {
+                format!("have it find the library of release {VERSION}: `ldd` shows which one it finds")
+            }
+            ModuleProblem::NotLoadable(why) if why.contains("libfuchsine.so") => {
+                "link it with `-Wl,-rpath,FOLDER`, the folder of libfuchsine.so, or name that in LD_LIBRARY_PATH".into()
+            }
+            ModuleProblem::NotLoadable(why) if is_of_c(why) => UNLINKED.into(),
             ModuleProblem::NotLoadable(_) => {
                 "`ldd` shows which libraries it needs and which of them are missing".into()
             }
             ModuleProblem::NotSupported => "link the driver into the program".into(),
         }
     }
+}
+
+const UNLINKED: &str = "build it with what `fuchsine libs` or `pkg-config --libs fuchsine` says, after its sources";
+
+/// Whether the loader misses a function of the C interface.
+fn is_of_c(why: &str) -> bool {
+    let missed = why.split_once("undefined symbol: ").map_or("", |(_, name)| name);
+    ["fdf_", "async_", "zx_", "fuchsine_"].iter().any(|prefix| missed.starts_with(prefix))
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
