@@ -131,21 +131,17 @@ impl Actives {
             None => self.first.take_if(|first| first.thread == id.0),
         };
         let Some(Active { what, since, .. }) = ended else { return };
-        let ran_for = now.duration_since(since);
+        self.note_longest(what, now.duration_since(since));
+    }
+
+    /// Something has returned that ran so long.
+    pub(super) fn note_longest(&mut self, what: ActiveWhat, ran_for: Duration) {
         if ran_for > self.longest.as_ref().map_or(Duration::ZERO, |longest| longest.ran_for) {
             let longest = Longest { what, ran_for };
             match &mut self.longest {
                 Some(place) => **place = longest,
                 none => *none = Some(Box::new(longest)),
             }
-        }
-    }
-
-    /// Where the newest of a thread was posted.
-    pub(super) fn site_of(&self, id: ActiveId) -> Option<Site> {
-        match self.iter().filter(|active| active.thread == id.0).last()?.what {
-            ActiveWhat::Callback { location, .. } => Some(location),
-            ActiveWhat::ShutdownObserver => None,
         }
     }
 
@@ -172,7 +168,8 @@ impl Actives {
         self.first.iter().chain(self.others.iter())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.first.is_none() && self.others.is_empty()
     }
 

@@ -16,7 +16,7 @@ use super::call_stack;
 use super::dispatcher::DispatcherInner;
 use crate::pool::{Waiter, current_pool};
 use crate::status::Status;
-use crate::sync::{Arc, thread};
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// Why a thread may not wait.
@@ -164,15 +164,14 @@ struct Noted<'a>(&'a Arc<DispatcherInner>);
 
 impl<'a> Noted<'a> {
     fn new(dispatcher: &'a Arc<DispatcherInner>, waits_for: WaitsFor) -> Self {
-        let waits_for = Some(Box::new(waits_for));
-        let _ = dispatcher.lock().active.note_wait(thread::current_id(), waits_for);
+        let _ = dispatcher.note_wait(Some(Box::new(waits_for)));
         Noted(dispatcher)
     }
 }
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
-        let waited_for = self.0.lock().active.note_wait(thread::current_id(), None);
+        let waited_for = self.0.note_wait(None);
         drop(waited_for);
     }
 }
@@ -185,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::runtime::{DispatcherBuilder, RuntimeBuilder};
-    use crate::sync::Mutex;
+    use crate::sync::{Mutex, thread};
 
     const HANG: Duration = Duration::from_secs(30);
 
@@ -232,6 +231,10 @@ mod tests {
     /// The wait of a callback ends with the shutdown of its dispatcher, and a dump says meanwhile what it waits for.
     #[test]
     fn a_shutdown_cancels_a_wait_on_its_dispatcher_and_a_dump_names_it() {
+        [false, true].into_iter().for_each(a_shutdown_cancels_a_wait);
+    }
+
+    fn a_shutdown_cancels_a_wait(is_second: bool) {
         let runtime = RuntimeBuilder::new().threads(1).build().unwrap();
         let driver = runtime.new_driver("patient");
         let dispatcher = driver.new_dispatcher(DispatcherBuilder::new().allow_sync_calls()).unwrap();
@@ -239,12 +242,16 @@ mod tests {
         let later = Arc::new(Later::default());
         let waiting = Arc::clone(&later);
         let telling = told.clone();
-        dispatcher
-            .post_task(move |_| {
-                telling.send(waiting.wait(Instant::INFINITE)).unwrap();
-                telling.send(waiting.wait(Instant::INFINITE)).unwrap();
-            })
-            .unwrap();
+        let own = dispatcher.handle();
+        let wait = move |_: Result<(), _>| {
+            telling.send(waiting.wait(Instant::INFINITE)).unwrap();
+            telling.send(waiting.wait(Instant::INFINITE)).unwrap();
+        };
+        match is_second {
+            // It runs off a tray.
+            true => dispatcher.post_task(move |_| own.post_task(wait).unwrap()).unwrap(),
+            false => dispatcher.post_task(wait).unwrap(),
+        }
         let hang = now() + HANG;
         while !dispatcher.dump().running.iter().any(|running| running.waits_for == Some("a number")) {
             assert!(now() < hang, "{}", dispatcher.dump());

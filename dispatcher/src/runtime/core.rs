@@ -10,10 +10,14 @@
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-use super::active::{ActiveId, ActiveWhat, Actives};
-use super::callback_queue::{CallbackQueue, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage};
+use super::active::{Active, ActiveId, ActiveWhat, Actives};
+use super::callback_queue::{
+    AtWork, CallbackQueue, Entry, EventSource, Kind, LOOKS_FIRST, OpId, Outcome, OwnTray, Posted, Progress,
+    STANDS_BEHIND, Stage,
+};
 use super::counters::{Counters, Counts};
 use super::dispatcher::DispatcherInner;
+use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use super::inline::Reason;
 use super::live_futures::LiveFutures;
@@ -21,6 +25,7 @@ use super::seldom::Seldom;
 use super::state::{DispatcherState, Inside};
 use super::suspend::Parking;
 use crate::site::Site;
+use crate::sync::thread;
 use crate::time::Instant;
 
 /// How callbacks came to run.
@@ -135,6 +140,111 @@ impl Core {
         }
     }
 
+    /// Whether some of what is ready may be in the inbox, or on a tray: what there is has to be looked at first.
+    #[inline(always)]
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.inbox_is_open | self.queue.has_tray()
+    }
+
+    /// Somebody is going to change something, or to look: the owner of the tray is asked to see to it, and what it has done
+    /// is counted.
+    pub(super) fn look_at_tray(&mut self) {
+        self.queue.ask(LOOKS_FIRST);
+        self.settle();
+    }
+
+    /// Somebody is going to put something at the end of what is ready: what the owner of the tray posts comes behind it.
+    pub(super) fn stand_behind_tray(&mut self) {
+        // If something stands there already, the owner puts nothing on its tray, so there is nothing to count.
+        if self.queue.ask(STANDS_BEHIND) {
+            self.settle();
+        }
+    }
+
+    /// Counts what has happened on a tray since the last time.
+    #[inline(always)]
+    pub(super) fn settle(&mut self) {
+        let Progress { accepted, ran } = self.queue.settle();
+        self.counts.accepted += accepted;
+        self.inline_counts.posted += accepted;
+        self.counts.ran += ran;
+    }
+
+    /// Takes up to `most` of what is next onto the tray of the calling thread, which is inside; false if that cannot be.
+    #[inline(always)]
+    pub(super) fn borrow_tray(&mut self, own: &OwnTray, dispatcher: DispatcherId, most: u32) -> bool {
+        let is_lent = !self.parking.is_on && self.queue.borrow(own, dispatcher.as_raw(), most);
+        if is_lent && self.inbox_is_open {
+            self.queue.ask(STANDS_BEHIND);
+        }
+        is_lent
+    }
+
+    /// Whether the owner of the tray may go on with it after it was asked to look.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_as_before =
+            self.state == DispatcherState::Running && !self.parking.is_on && !self.parking.is_waited_for();
+        is_as_before && self.queue.tray_comes_first()
+    }
+
+    /// What was asked of the owner of the tray has been looked at.
+    pub(super) fn answer(&self) {
+        self.queue.answer(self.inbox_is_open);
+    }
+
+    /// Gives the tray back; what has not begun is ready as it was before, or parked in front of what is parked.
+    #[inline(always)]
+    pub(super) fn give_tray_back(&mut self, own: &OwnTray, dispatcher: DispatcherId) {
+        self.queue.give_back(own);
+        if self.parking.is_on {
+            self.park_in_front(dispatcher);
+        }
+    }
+
+    /// All that runs, in the order in which it began.
+    pub(super) fn running(&self) -> impl Iterator<Item = Active> + '_ {
+        let at_work = self.queue.at_work().map(|at_work| {
+            let AtWork { label, thread, since } = at_work;
+            let (type_name, location) = (label.type_name, label.location);
+            let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
+            Active { thread, what, flavour: Flavour::REGULAR, since, waits_for: None }
+        });
+        self.active.iter().cloned().chain(at_work)
+    }
+
+    /// Where what this thread runs was posted.
+    pub(super) fn site_here(&self) -> Option<Site> {
+        let here = thread::current_id();
+        match self.running().filter(|active| active.thread == here).last()?.what {
+            ActiveWhat::Callback { location, .. } => Some(location),
+            ActiveWhat::ShutdownObserver => None,
+        }
+    }
+
+    /// Lists what runs off this tray among what runs otherwise, where what it waits for can be noted.
+    pub(super) fn list(&mut self, own: &OwnTray) {
+        let Some(AtWork { label, since, .. }) = self.queue.at_work() else { return };
+        let (type_name, location) = (label.type_name, label.location);
+        let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
+        // It is taken off by the same thread when it has returned.
+        let _: ActiveId = self.active.enter(what, Flavour::REGULAR, since);
+        self.queue.set_listed(own, true);
+    }
+
+    /// Notes the end of what ran off the tray, if it was listed or took time by the coarse clock.
+    pub(super) fn note_end(&mut self, own: &OwnTray, since: Instant, now: Instant) {
+        if own.is_listed() {
+            self.queue.set_listed(own, false);
+            self.active.exit(ActiveId::of_this_thread(), now);
+        } else if since != now
+            && let Some(AtWork { label, .. }) = self.queue.at_work()
+        {
+            let (type_name, location) = (label.type_name, label.location);
+            let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
+            self.active.note_longest(what, now.duration_since(since));
+        }
+    }
+
     /// Counts the end of a callback that is about to be invoked.
     pub(crate) fn count_end(&mut self, kind: Kind, outcome: Outcome) {
         if !kind.is_callback() {
@@ -198,8 +308,8 @@ mod tests {
     /// Goal: very many dispatchers that do nothing take little memory. What few of them need stands in boxes.
     #[test]
     fn a_dispatcher_that_does_nothing_is_small() {
-        assert_eq!(std::mem::size_of::<CallbackQueue>(), 56, "where callbacks wait");
+        assert_eq!(std::mem::size_of::<CallbackQueue>(), 72, "where callbacks wait");
         assert_eq!(std::mem::size_of::<Actives>(), 72, "what runs");
-        assert!(std::mem::size_of::<DispatcherInner>() <= 312, "all of it: {}", std::mem::size_of::<DispatcherInner>());
+        assert!(std::mem::size_of::<DispatcherInner>() <= 328, "all of it: {}", std::mem::size_of::<DispatcherInner>());
     }
 }

@@ -11,8 +11,10 @@
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
-use super::active::ActiveId;
-use super::callback_queue::{Callback, Details, Entry, EventSource, Kind, OpId, Outcome, Posted, Stage, Then};
+use super::active::{ActiveId, WaitsFor};
+use super::callback_queue::{
+    Callback, Details, Entry, EventSource, Kind, Label, OpId, Outcome, Posted, Stage, Then, TypeNameOf, with_lent,
+};
 use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver_inner::DriverInner;
@@ -26,7 +28,7 @@ use crate::pool::{Pool, Runnable as _, Task, ThreadIndex};
 use crate::site::Site;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::probe::{self, Choice, Note};
-use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::sync::{Arc, Mutex, MutexGuard, thread};
 use crate::time::Instant;
 
 /// What a dispatcher is made with.
@@ -146,14 +148,22 @@ impl DispatcherInner {
         self.pinned_to.map(|one_more| one_more.get() as ThreadIndex - 1)
     }
 
-    /// Locks, with everything that was posted before taken in.
+    /// Locks, with everything that was posted before taken in, and what was done off a tray counted.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         let mut core = self.core.lock();
-        if core.inbox_is_open {
-            self.take_in(&mut core);
+        if core.is_elsewhere() {
+            self.look_elsewhere(&mut core);
         }
         core
+    }
+
+    #[cold]
+    fn look_elsewhere(&self, core: &mut Core) {
+        core.look_at_tray();
+        if core.inbox_is_open {
+            self.take_in(core);
+        }
     }
 
     /// Locks for the next callback that is ready: what is in the inbox comes after it, and is left there.
@@ -163,16 +173,26 @@ impl DispatcherInner {
     }
 
     /// Locks for a post. A poster that has to wait opens the inbox for those that come after it.
-    #[inline]
+    #[inline(always)]
     fn lock_to_post(&self) -> MutexGuard<'_, Core> {
-        if let Some(mut core) = self.core.try_lock() {
-            if core.inbox_is_open {
-                self.take_in(&mut core);
-            }
-            return core;
+        match self.core.try_lock() {
+            Some(core) if !core.is_elsewhere() => core,
+            core => self.lock_behind_others(core),
         }
-        let mut core = self.lock();
-        self.open_inbox(&mut core);
+    }
+
+    /// Locks for a post that has to stand behind what is elsewhere, or whose poster has to wait.
+    #[cold]
+    fn lock_behind_others<'a>(&'a self, core: Option<MutexGuard<'a, Core>>) -> MutexGuard<'a, Core> {
+        let has_to_wait = core.is_none();
+        let mut core = core.unwrap_or_else(|| self.core.lock());
+        core.stand_behind_tray();
+        if core.inbox_is_open {
+            self.take_in(&mut core);
+        }
+        if has_to_wait {
+            self.open_inbox(&mut core);
+        }
         core
     }
 
@@ -249,6 +269,24 @@ impl DispatcherInner {
     pub(super) fn details(&self, location: Site, deadline: Instant) -> Details {
         let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
         Details { deadline, source: EventSource::None, poster, location, accepted_at }
+    }
+
+    /// Whether a task that is posted here and now can be accepted without the lock, by [`accept_own`](Self::accept_own).
+    #[inline(always)]
+    pub(crate) fn takes_own(&self, flavour: Flavour) -> bool {
+        with_lent(self.id.as_raw(), |own| flavour == Flavour::REGULAR && own.is_open()).unwrap_or_default()
+    }
+
+    /// Accepts a task that the running callback posts to its own dispatcher, without the lock. Nothing has come in between
+    /// since it was said that this can be.
+    #[inline(always)]
+    pub(crate) fn accept_own(&self, location: Site, type_name: TypeNameOf, make: impl FnOnce() -> Callback) {
+        let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
+        let accepted = with_lent(self.id.as_raw(), |own| {
+            let id = own.put(Label { type_name, location, poster, accepted_at }, make);
+            Self::note_put(self.id, id, location, type_name);
+        });
+        debug_assert!(accepted.is_some(), "the tray is lent to it, as it was said");
     }
 
     /// Accepts a task that is ready and that nobody is given a name of; it comes back if it is refused.
@@ -462,6 +500,13 @@ impl DispatcherInner {
                 Told::All
             }
         }
+    }
+
+    /// Notes what the callback waits for that this thread is inside of; what it waited for before comes back.
+    pub(super) fn note_wait(&self, waits_for: Option<Box<WaitsFor>>) -> Option<Box<WaitsFor>> {
+        let mut core = self.lock();
+        with_lent(self.id.as_raw(), |own| core.list(own));
+        core.active.note_wait(thread::current_id(), waits_for)
     }
 
     /// Whether an operation that becomes ready runs here; `None` when it has ended or is ready already.

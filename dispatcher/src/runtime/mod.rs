@@ -60,6 +60,8 @@ mod shuttle_pinned;
 mod shuttle_races;
 #[cfg(all(test, shuttle))]
 mod shuttle_suspend;
+#[cfg(all(test, shuttle))]
+mod shuttle_tray;
 mod state;
 mod stop_token;
 mod suspend;

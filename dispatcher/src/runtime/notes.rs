@@ -3,12 +3,13 @@
 //! Everything is looked up inside of the closures that are handed to the probe, so that nothing of it is left in a build
 //! for production.
 
-use super::callback_queue::{OpId, Outcome, Stage};
+use super::callback_queue::{Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::ids::DispatcherId;
 use super::live_futures::FutureId;
-use crate::sync::probe::{self, Note, Ticket};
+use crate::site::Site;
+use crate::sync::probe::{self, Note, Ticket, Told};
 
 impl OpId {
     /// What notes name it by.
@@ -80,6 +81,20 @@ impl Core {
 }
 
 impl DispatcherInner {
+    /// Notes that a task was accepted which was put onto the tray of this thread.
+    #[inline]
+    pub(super) fn note_put(dispatcher: DispatcherId, id: OpId, location: Site, type_name: TypeNameOf) {
+        probe::note(move || Note::Accepted {
+            ticket: id.ticket(dispatcher),
+            kind: Kind::Task.as_str(),
+            type_name: location.type_name().unwrap_or_else(type_name),
+            location,
+            deadline: u64::MAX,
+            always_on: false,
+        });
+        probe::note(|| Note::Ready { ticket: id.ticket(dispatcher), told: Told::Outcome });
+    }
+
     /// Notes that an operation is about to be called.
     #[inline]
     pub(super) fn note_begun(&self, id: OpId, outcome: Outcome, inline: bool) {

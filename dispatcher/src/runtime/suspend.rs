@@ -50,6 +50,11 @@ pub(crate) struct Parking {
 }
 
 impl Parking {
+    /// Whether the driver's suspend waits for something that executes here.
+    pub(super) fn is_waited_for(self) -> bool {
+        self.is_waited_for
+    }
+
     /// Where something that is ready by itself goes, such as a task.
     pub(crate) fn stage_of_task(self, flavour: Flavour) -> Stage {
         if self.is_on && !flavour.is_always_on() { Stage::Parked } else { Stage::Ready }
@@ -78,7 +83,8 @@ impl Core {
 
     /// Whether a regular callback executes.
     fn executes_regular(&self) -> bool {
-        self.active.iter().any(|active| !active.flavour.is_always_on())
+        // On a tray there are regular ones only.
+        self.queue.has_tray() || self.active.iter().any(|active| !active.flavour.is_always_on())
     }
 
     /// Whether this is a timer that a parked dispatcher sleeps through: it is looked at again on resume.
@@ -134,6 +140,19 @@ impl Core {
         }
         let due = if wake_executes || wake_is_queued { power.wake() } else { CallDue::No };
         (timers, due)
+    }
+
+    /// Parks what was on a tray while its dispatcher was parked: it comes before what was parked then.
+    #[cold]
+    pub(super) fn park_in_front(&mut self, dispatcher: DispatcherId) {
+        let parked: Vec<_> = self.queue.ids(Stage::Parked).collect();
+        self.queue.empty_row();
+        let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
+        let were_on_tray: Vec<_> = ready.into_iter().filter(|&id| !self.flavour(id).is_always_on()).collect();
+        for id in were_on_tray.into_iter().chain(parked) {
+            self.queue.move_to(id, Stage::Parked);
+            self.note_ready(dispatcher, id);
+        }
     }
 
     /// Step 4 here: what has to be disarmed, and which timers have to be armed.
@@ -219,7 +238,7 @@ impl DispatcherInner {
 
     /// A callback has returned. If the driver's suspend waits for it, the driver is told so, for which the lock is let
     /// go for a moment; this thread still counts as inside. `now` is by the coarse clock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn exit<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
@@ -227,6 +246,12 @@ impl DispatcherInner {
         now: Instant,
     ) -> MutexGuard<'a, Core> {
         core.active.exit(active, now);
+        self.has_returned(core)
+    }
+
+    /// Like [`exit`](DispatcherInner::exit) for a callback that was not listed.
+    #[inline]
+    pub(super) fn has_returned<'a>(&'a self, core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
         if core.parking.is_waited_for { self.report_if_quiet(core) } else { core }
     }
 

@@ -62,7 +62,12 @@ impl DispatcherHandle {
         F: FnOnce(Result<(), Canceled>) + Send + 'static,
     {
         probe::point(Point::Post);
-        let accepted = self.inner().accept_posted(self.flavour(), site, Callback::new(TaskFn(task)));
+        let inner = self.inner();
+        if inner.takes_own(self.flavour()) {
+            inner.accept_own(site, std::any::type_name::<TaskFn<F>>, || Callback::new(TaskFn(task)));
+            return Ok(());
+        }
+        let accepted = inner.accept_posted(self.flavour(), site, Callback::new(TaskFn(task)));
         accepted.map_err(|refused| {
             let TaskFn(task) = refused.into_inner().expect("what is refused is what was posted");
             PostError::new(task)

@@ -2,7 +2,6 @@
 //!
 //! Nothing of it is on the way of a callback otherwise but one look at that level.
 
-use super::active::ActiveId;
 use super::callback_queue::{Callback, Outcome, Then};
 use super::dispatcher::DispatcherInner;
 
@@ -20,7 +19,7 @@ pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outc
 #[inline(never)]
 fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) -> Then {
     let (driver, name) = (dispatcher.owner().name(), &*dispatcher.options().name);
-    let site = dispatcher.lock().active.site_of(ActiveId::of_this_thread());
+    let site = dispatcher.lock().site_here();
     let what = site.and_then(|site| site.type_name()).unwrap_or_else(|| callback.type_name());
     let posted_at = site.map(tracing::field::display);
     let span = tracing::trace_span!("callback", driver, dispatcher = name, what, posted_at, ?outcome);

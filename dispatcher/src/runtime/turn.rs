@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
-use super::callback_queue::{Callback, OpId, Outcome, Posted, Stage, Taken, Then};
+use super::callback_queue::{Callback, OpId, Outcome, OwnTray, Posted, Stage, Taken, Then, with_free};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::panic::{PanicReport, message_of};
@@ -69,19 +69,29 @@ impl DispatcherInner {
         self.has_left(&mut core)
     }
 
-    /// The lock is taken once a callback: the end of one and the beginning of the next are one step.
+    /// Where several tasks of a synchronized dispatcher follow each other they are called off the tray of this thread. For all
+    /// others the lock is taken once a callback: the end of one and the beginning of the next are one step.
     fn run_batch<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
         let mut now = self.coarse_now();
-        for _ in 0..self.owner().batch() {
-            if core.state != DispatcherState::Running {
-                break;
-            }
+        let batch = self.owner().batch();
+        let mut left = batch;
+        while left > 0 && core.state == DispatcherState::Running {
             if core.queue.is_ready_empty() {
                 if !core.inbox_is_open {
                     break;
                 }
                 self.take_in(&mut core);
             }
+            // One that is alone is called quicker from where it is put here; what follows it may be more.
+            if self.options().synchronized && core.queue.is_for_tray(left < batch) {
+                let ran;
+                (core, ran, now) = self.run_tray(core, left, now);
+                left -= ran;
+                if ran > 0 {
+                    continue;
+                }
+            }
+            left -= 1;
             // What stands in the row is called from where it is put here, without a move in between.
             let nth = self.choose_next(&core);
             let posted = if nth == 0 { core.queue.pop_posted() } else { None };
@@ -96,6 +106,60 @@ impl DispatcherInner {
             };
         }
         core
+    }
+
+    /// Takes up to `most` of what is next onto the tray of this thread, and calls them and what they post here. How many were
+    /// called, and what time it is; none, if the tray is in use or what is next cannot be put there.
+    #[inline(never)]
+    fn run_tray<'a>(
+        self: &'a Arc<Self>,
+        mut core: MutexGuard<'a, Core>,
+        most: u32,
+        now: Instant,
+    ) -> (MutexGuard<'a, Core>, u32, Instant) {
+        with_free(|own| match own {
+            Some(own) if core.borrow_tray(own, self.id(), most) => self.work_off(core, own, most, now),
+            _ => (core, 0, now),
+        })
+    }
+
+    /// Calls up to `most` off the tray, on which there is something, and gives it back.
+    #[inline(always)]
+    fn work_off<'a>(
+        self: &'a Arc<Self>,
+        mut core: MutexGuard<'a, Core>,
+        own: &OwnTray,
+        most: u32,
+        mut now: Instant,
+    ) -> (MutexGuard<'a, Core>, u32, Instant) {
+        let mut ran = 0;
+        while let Some(mut piece) = own.begin(now) {
+            drop(core);
+            let since = loop {
+                let id = own.name(piece.at());
+                self.note_begun(id, Outcome::Done(0), false);
+                let then = piece.work(|callback| self.invoke(id, callback, Outcome::Done(0)));
+                debug_assert_eq!(then, Then::Ended, "a task does not wait again");
+                ran += 1;
+                let since = std::mem::replace(&mut now, self.coarse_now());
+                if ran == most || since != now || own.has_to_look() || own.is_listed() {
+                    break since;
+                }
+                match own.begin(now) {
+                    Some(next) => piece = next,
+                    None => break since,
+                }
+            };
+            core = self.lock_as_it_is();
+            core.settle();
+            core.note_end(own, since, now);
+            if core.queue.is_tray_empty() || ran == most || !core.goes_on() {
+                break;
+            }
+            core.answer();
+        }
+        core.give_tray_back(own, self.id());
+        (self.has_returned(core), ran, now)
     }
 
     /// Calls what is next and stands in the table.
@@ -141,6 +205,7 @@ impl DispatcherInner {
     }
 
     /// A thread leaves. Whether the dispatcher is to be put into the run queue.
+    #[inline]
     fn has_left(&self, core: &mut Core) -> bool {
         core.inside.callbacks -= 1;
         if core.inbox_is_open {

@@ -30,6 +30,8 @@ pub(crate) mod probe;
 #[cfg(all(feature = "testing", not(any(loom, shuttle))))]
 pub(crate) mod refused_threads;
 mod small_fn;
+#[allow(dead_code, reason = "the turns of dispatchers; a build of the loops alone has none")]
+mod tray;
 
 #[cfg(any(loom, shuttle))]
 mod modelled;
@@ -40,6 +42,8 @@ mod native;
 mod loom_completion;
 #[cfg(all(test, loom))]
 mod loom_inbox;
+#[cfg(all(test, loom))]
+mod loom_tray;
 
 #[cfg(any(loom, shuttle))]
 pub(crate) use modelled::*;
@@ -57,6 +61,8 @@ pub use own_threads::own_threads;
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
 pub(crate) use payload::{FirstPanic, guard_waker, message_of};
 pub(crate) use small_fn::SmallFn;
+#[allow(unused_imports, reason = "the turns of dispatchers; a build of the loops alone has none")]
+pub(crate) use tray::{Piece, Tray, View};
 
 pub(crate) mod unmodelled {
     //! Atomics and locks that no model sees, for statics which order nothing and outlive a model's run: counters of ids,

@@ -17,6 +17,7 @@
 
 mod callback;
 mod kind;
+mod own_tray;
 mod row;
 mod table;
 
@@ -25,6 +26,8 @@ pub(crate) use callback::WithOutcome;
 pub(crate) use callback::{Callback, Invoke, Outcome, Stay, Then, TypeNameOf};
 pub use kind::Kind;
 pub(crate) use kind::Stage;
+use own_tray::Out;
+pub(crate) use own_tray::{AtWork, LOOKS_FIRST, Label, OwnTray, Progress, STANDS_BEHIND, with_free, with_lent};
 use row::Row;
 pub(crate) use row::{KEPT, Posted};
 use table::{Slot, Table};
@@ -145,6 +148,8 @@ pub(crate) struct CallbackQueue {
     /// Made with the first operation that does not stand in the row: of many dispatchers most never have one.
     table: Option<Box<Table>>,
     row: Row,
+    /// What comes before all that, if a thread has taken it out to call it.
+    out: Option<Out>,
     /// The most that were ever ready at once, as far as that can be told by this number.
     longest: u32,
     /// Whether those of the row are told `Canceled`.
@@ -153,7 +158,7 @@ pub(crate) struct CallbackQueue {
 
 impl CallbackQueue {
     pub(crate) const fn new() -> Self {
-        CallbackQueue { table: None, row: Row::new(), longest: 0, row_is_canceled: false }
+        CallbackQueue { table: None, row: Row::new(), out: None, longest: 0, row_is_canceled: false }
     }
 
     /// Puts an operation at the end of the list of `stage`.
@@ -384,7 +389,7 @@ impl CallbackQueue {
 
     /// Whether nothing is ready.
     pub(crate) fn is_ready_empty(&self) -> bool {
-        self.row.is_empty() && self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready))
+        self.is_behind_empty() && self.len_of_tray() == 0
     }
 
     /// The operations of a stage that are in the table, first to last.
@@ -397,7 +402,8 @@ impl CallbackQueue {
         let mut table = self.table.iter().flat_map(move |table| table.slots(stage)).peekable();
         let mut row = self.row.iter().take(if stage == Stage::Ready { usize::MAX } else { 0 });
         let mut left = self.row.left();
-        std::iter::from_fn(move || {
+        let on_tray = (stage == Stage::Ready).then(|| self.pending_on_tray()).into_iter().flatten();
+        let others = std::iter::from_fn(move || {
             if table.peek().is_none_or(|slot| slot.behind > left)
                 && let Some(Posted { callback, location, poster, accepted_at, kind, .. }) = row.next()
             {
@@ -410,19 +416,21 @@ impl CallbackQueue {
             let (kind, type_name) = (entry.kind, entry.callback.type_name_of());
             let Details { poster, location, accepted_at, .. } = slot.details;
             Some(Pending { kind, type_name, location, poster, accepted_at })
-        })
+        });
+        on_tray.chain(others)
     }
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
         let of_row = self.row.iter().filter(|posted| posted.kind.is_callback()).count();
         let of_table = self.table.as_ref().map_or(0, |table| table.count_callbacks());
-        (of_row + of_table) as u64
+        // On a tray there are tasks only.
+        (of_row + of_table + self.len_of_tray()) as u64
     }
 
     /// How many operations stand in a stage.
     pub(crate) fn len_of(&self, stage: Stage) -> usize {
-        let row = if stage == Stage::Ready { self.row.len() } else { 0 };
+        let row = if stage == Stage::Ready { self.row.len() + self.len_of_tray() } else { 0 };
         self.table.as_ref().map_or(0, |table| table.len_of(stage)) + row
     }
 
@@ -438,7 +446,7 @@ impl CallbackQueue {
 
     /// How many operations of all kinds there are.
     pub(crate) fn len(&self) -> usize {
-        self.table.as_ref().map_or(0, |table| table.len()) + self.row.len()
+        self.table.as_ref().map_or(0, |table| table.len()) + self.row.len() + self.len_of_tray()
     }
 
     /// Gives memory back that a burst of posts has left.

@@ -15,6 +15,9 @@ use crate::time::Instant;
 /// How much room a row keeps when it has become short.
 pub(crate) const KEPT: usize = 256;
 
+/// The number of the first that ever entered: what goes back to the front must not need a number below 0.
+const NUMBERED_FROM: u64 = 64;
+
 /// Something that was posted.
 #[derive(Debug)]
 pub(crate) struct Posted {
@@ -30,13 +33,13 @@ pub(crate) struct Posted {
 #[derive(Debug)]
 pub(crate) struct Row {
     posted: VecDeque<Posted>,
-    /// How many have left it.
+    /// The number of the one that leaves it next; that many have left it, or stood on trays only.
     left: u64,
 }
 
 impl Row {
     pub(super) const fn new() -> Self {
-        Row { posted: VecDeque::new(), left: 0 }
+        Row { posted: VecDeque::new(), left: NUMBERED_FROM }
     }
 
     #[inline(always)]
@@ -61,6 +64,21 @@ impl Row {
         let posted = self.posted.pop_front()?;
         self.left += 1;
         Some(posted)
+    }
+
+    /// Puts something back that has left it.
+    pub(super) fn push_front(&mut self, posted: Posted) {
+        self.posted.push_front(posted);
+        self.left -= 1;
+    }
+
+    /// Counts some as having entered and left.
+    pub(super) fn skip(&mut self, count: u64) {
+        self.left += count;
+    }
+
+    pub(super) fn oldest(&self) -> Option<&Posted> {
+        self.posted.front()
     }
 
     pub(super) fn newest(&self) -> Option<&Posted> {

@@ -176,6 +176,12 @@ impl Table {
         entry
     }
 
+    /// Whether the first that is ready was put in front of all that had entered the row, of which so many have left.
+    pub(super) fn is_in_front(&self, left: u64) -> bool {
+        let head = self.lists[Stage::Ready as usize].head;
+        head != NONE && self.slots[head as usize].behind < left
+    }
+
     /// Whether the first that is ready comes before the next of the row, which so many have left.
     #[inline]
     pub(super) fn is_next(&self, left: u64) -> bool {

@@ -91,7 +91,84 @@ fn an_inbox_with_nothing_in_it_leaves_its_room_where_it_is() {
     assert_eq!((queue.row.room(), inbox.capacity()), (KEPT * 64, 0), "what is not empty is taken whole");
 }
 
+/// Something that is told from all others by its poster.
+fn numbered(number: u64) -> Posted {
+    Posted { poster: Poster { driver: 0, dispatcher: number }, ..posted(Kind::Task) }
+}
+
 proptest! {
+    /// A tray, the row and the table are one queue, whoever takes what out of it and puts what back.
+    #[test]
+    fn what_is_on_a_tray_is_the_front_of_the_queue(steps in proptest::collection::vec((0u8..9, 1u32..12), 1..400)) {
+        let (mut queue, mut model) = (CallbackQueue::new(), VecDeque::new());
+        let (mut next, mut begun, mut settled) = (0, 0, Progress { accepted: 0, ran: 0 });
+        let mut longest = 0;
+        with_free(|own| -> Result<(), TestCaseError> {
+            let own = own.expect("nothing runs here");
+            for (step, most) in steps {
+                let has_tray = queue.has_tray();
+                let is_new = match step {
+                    0 => {
+                        queue.push(numbered(next));
+                        true
+                    }
+                    1 => {
+                        let details = Details { poster: numbered(next).poster, ..details() };
+                        queue.insert(entry(Kind::Read), details, Stage::Ready);
+                        true
+                    }
+                    2 if !has_tray && queue.is_next_on_row() => {
+                        prop_assert!(queue.borrow(own, 1, most));
+                        false
+                    }
+                    3 | 4 if has_tray => {
+                        if let Some(piece) = own.begin(Instant::ZERO) {
+                            model.pop_front();
+                            begun += 1;
+                            let then = piece.work(|callback| callback.invoke(Outcome::Canceled));
+                            prop_assert_eq!(then, Then::Ended);
+                        }
+                        false
+                    }
+                    5 | 6 if has_tray && own.is_open() => {
+                        let Posted { callback, location, poster, accepted_at, .. } = numbered(next);
+                        let label = Label { type_name: callback.type_name_of(), location, poster, accepted_at };
+                        own.put(label, || callback);
+                        true
+                    }
+                    7 if has_tray => {
+                        queue.answer(false);
+                        false
+                    }
+                    8 if has_tray => {
+                        let Progress { accepted, ran } = queue.settle();
+                        settled = Progress { accepted: settled.accepted + accepted, ran: settled.ran + ran };
+                        queue.give_back(own);
+                        false
+                    }
+                    _ => false,
+                };
+                if is_new {
+                    model.push_back(next);
+                    next += 1;
+                }
+                longest = longest.max(model.len());
+                queue.ask(if step == 1 { LOOKS_FIRST } else if step == 0 { STANDS_BEHIND } else { 0 });
+                let Progress { accepted, ran } = queue.settle();
+                settled = Progress { accepted: settled.accepted + accepted, ran: settled.ran + ran };
+                prop_assert_eq!(settled.ran, begun);
+                let pending: Vec<_> = queue.pending(Stage::Ready).map(|pending| pending.poster.dispatcher).collect();
+                prop_assert_eq!(pending, model.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!((queue.len(), queue.len_of(Stage::Ready)), (model.len(), model.len()));
+                prop_assert_eq!(queue.enumerate_pending() as usize, model.len());
+                prop_assert_eq!(queue.longest(), longest);
+                prop_assert_eq!(queue.at_work().is_some(), queue.has_tray() && own.has_begun());
+            }
+            queue.give_back(own);
+            Ok(())
+        })?;
+    }
+
     /// Random operations beside a plain model: order, membership and counts agree at each step.
     #[test]
     fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..9, 0usize..64), 1..400)) {

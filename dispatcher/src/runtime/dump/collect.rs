@@ -103,7 +103,7 @@ impl<'a> Collector<'a> {
                 .iter()
                 .map(|&reason| (reason, core.inline_counts.deferred[reason as usize]))
                 .collect(),
-            running: core.active.iter().map(|active| self.running(active)).collect(),
+            running: core.running().map(|active| self.running(&active)).collect(),
             pending_not_listed: core.queue.len() - pending.len(),
             pending,
             waiting_for_idle: core.idle_waiters as usize,
@@ -144,7 +144,7 @@ impl<'a> Collector<'a> {
         }
         let (busy, idle): (Vec<_>, Vec<_>) = all.iter().partition(|one| {
             let core = one.lock();
-            !core.active.is_empty() || core.queue.len() > 0
+            core.running().next().is_some() || core.queue.len() > 0
         });
         let first = busy.into_iter().chain(idle).take(self.limits.dispatchers);
         self.listed = Some(first.map(|one| one.id().as_raw()).collect());
