@@ -99,6 +99,7 @@ fn what_a_host_does_is_told_in_text_and_json() {
     assert!(text.starts_with(&format!("host: running (process {})", running.host.pid())), "{text}");
     assert!(text.contains(running.host.uri()), "{text}");
     let answer = running.json(&["ps"]);
+    assert_eq!(answer["version"], 1);
     assert_eq!(answer["host"]["pid"], running.host.pid().as_raw_nonzero().get());
     assert_eq!((&answer["drivers"][0]["name"], &answer["drivers"][0]["driver"]), (&"disk".into(), &"ramdisk".into()));
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fuchsine_host::control::Load;
 use fuchsine_host::{Change, Host, Manifest, ManifestError, PlannedDriver};
 
-use crate::args::{RunOptions, Settings};
+use crate::args::Settings;
 use crate::check::{Prepared, prepare};
 use crate::service::Service;
 use crate::{built_in, logging};
@@ -28,8 +28,14 @@ struct Read {
 }
 
 impl Reloading {
-    pub(crate) fn new(host: Arc<Host>, options: &RunOptions, manifest: Manifest, service: Service) -> Reloading {
-        let (path, settings) = (options.manifest.clone(), options.settings.clone());
+    pub(crate) fn new(
+        host: Arc<Host>,
+        path: Option<PathBuf>,
+        settings: &Settings,
+        manifest: Manifest,
+        service: Service,
+    ) -> Reloading {
+        let settings = settings.clone();
         let stop_timeout = manifest.stop_timeout();
         Reloading { host, path, settings, service, read: Mutex::new(Read { manifest, stop_timeout }) }
     }
@@ -82,7 +88,9 @@ impl Reloading {
     pub(crate) fn addition(&self, load: &Load) -> Result<PlannedDriver, ManifestError> {
         let name = load.name.as_deref().or(load.driver.as_deref()).unwrap_or_default();
         let module = load.module.as_deref().map(Path::new);
-        self.read().manifest.addition(name, load.driver.as_deref(), module, &load.set, &built_in::registry())
+        // Loading a module may take long, and others may have the manifest read again meanwhile.
+        let manifest = self.read().manifest.clone();
+        manifest.addition(name, load.driver.as_deref(), module, &load.set, &built_in::registry())
     }
 
     fn read(&self) -> MutexGuard<'_, Read> {

@@ -9,7 +9,7 @@ mod text;
 
 use std::io::Write;
 
-use fuchsine_host::control::ControlError;
+use fuchsine_host::control::{ControlError, PROTOCOL};
 use serde_json::{Value, json};
 
 pub(crate) use commands::{Operation, bind, dump, load, logs, operate, ps, reload, tree, unload, wait};
@@ -68,7 +68,13 @@ impl Failure {
 /// Writes the answer, or why there is none.
 fn finish(answer: Result<Value, Failure>, is_json: bool, text: impl FnOnce(&Value) -> String) -> Exit {
     match answer {
-        Ok(answer) if is_json => output::finish(&format!("{answer}\n")),
+        Ok(mut answer) if is_json => {
+            // A dump has a version of its own.
+            if let Some(fields) = answer.as_object_mut() {
+                fields.entry("version").or_insert_with(|| PROTOCOL.into());
+            }
+            output::finish(&format!("{answer}\n"))
+        }
         Ok(answer) => output::finish(&text(&answer)),
         Err(failure) => tell(&failure, is_json),
     }

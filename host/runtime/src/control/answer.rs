@@ -1,5 +1,6 @@
 //! What is said to each request.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use fuchsine_dispatcher::RuntimeDump;
@@ -10,12 +11,26 @@ use super::server::Serving;
 use crate::host::{DriverInfo, DriverState, HostState, NodeInfo, Target};
 use crate::supervisor::{Explanation, Offer, OfferVerdict, OperateError};
 
-/// How long a wait goes on without a look at whether the server is at its end.
+/// How long a wait goes on without a look at whether anybody is still there.
 const SLICE: Duration = Duration::from_millis(100);
 
 type Answer = Result<Value, Refusal>;
 
-impl Serving {
+/// A request of one client. What takes long ends when that client has gone.
+pub(super) struct Asked<'a> {
+    pub(super) serving: &'a Serving,
+    pub(super) has_gone: &'a dyn Fn() -> bool,
+}
+
+impl Deref for Asked<'_> {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        self.serving
+    }
+}
+
+impl Asked<'_> {
     /// The answer to all requests but `Logs`, which has many.
     pub(super) fn answer(&self, request: Request) -> Answer {
         match request {
@@ -222,7 +237,7 @@ impl Serving {
         }
     }
 
-    /// Waits by slices, until it has come, the time is up, or the server ends. Gives whether it has come.
+    /// Waits by slices, until it has come, the time is up, the client has gone or the server ends. Gives whether it has come.
     fn within(&self, patience: Duration, mut wait: impl FnMut(Duration) -> bool) -> bool {
         // What is longer than a day is for ever.
         let until = Instant::now() + patience.min(Duration::from_secs(86_400 * 365));
@@ -231,7 +246,7 @@ impl Serving {
             if wait(left.min(SLICE)) {
                 return true;
             }
-            if left.is_zero() || self.is_ending() {
+            if left.is_zero() || self.is_ending() || (self.has_gone)() {
                 return false;
             }
         }

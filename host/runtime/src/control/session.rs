@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use super::PROTOCOL;
+use super::answer::Asked;
 use super::log_ring::{LogRecord, LogRing, Next};
 use super::request::{Refusal, Request, parse};
 use super::server::Serving;
@@ -52,7 +53,8 @@ impl Session {
                     let written = match request {
                         Ok(Request::Logs { follow, driver, lines }) => self.tell_log(&id, follow, driver, lines),
                         Ok(request) => {
-                            let answer = self.serving.answer(request);
+                            let has_gone = || has_gone(&self.stream);
+                            let answer = Asked { serving: &self.serving, has_gone: &has_gone }.answer(request);
                             self.write(&answer.map_or_else(|refusal| refused(&id, &refusal), |ok| answered(&id, ok)))
                         }
                         Err(refusal) => self.write(&refused(&id, &refusal)),

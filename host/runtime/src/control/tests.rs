@@ -194,6 +194,17 @@ fn clients_over_the_limit_are_turned_away_and_come_in_when_others_have_gone() {
 }
 
 #[test]
+fn a_client_that_goes_while_it_waits_leaves_its_place_to_others() {
+    let served = Served::with(Limits { clients: 1, idle: LONG, ..Limits::default() });
+    let mut stream = served.raw();
+    stream.write_all(b"{\"version\":1,\"command\":\"wait\",\"for\":\"stopped\",\"timeout_ms\":86400000}\n").unwrap();
+    drop(stream);
+    while served.client().ask(&Request::Hello {}).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn many_requests_in_one_piece_are_answered_in_order() {
     let served = Served::new();
     let mut stream = served.raw();
