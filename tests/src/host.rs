@@ -136,6 +136,6 @@ pub fn command() -> Command {
 pub fn bare_command() -> Command {
     let mut command = Command::new(fuchsine());
     // What tests run at once would have the same name.
-    command.env_remove("RUST_LOG").env("FUCHSINE_CONTROL", "none");
+    command.env_remove("RUST_LOG").env("FUCHSINE_CONTROL", "none").env("FUCHSINE_MANIFEST", "none");
     command
 }

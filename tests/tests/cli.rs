@@ -106,6 +106,41 @@ fn drivers_lists_what_is_built_in() {
 }
 
 #[test]
+fn completions_and_man_pages_name_every_command() {
+    let help = fuchsine(&["--help"]).expect_success().stdout;
+    let commands = help.iter().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.contains(&"ps") && commands.contains(&"completions"), "{commands:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = fuchsine(&["completions", shell]).expect_success().stdout.join("\n");
+        for command in &commands {
+            assert!(script.contains(command), "{shell} does not complete {command}");
+        }
+    }
+    fuchsine(&["completions", "cmd"]).expect_code(USAGE);
+    let folder = TempDir::new().expect("a folder");
+    let script = folder.path().join("completions");
+    fs::write(&script, fuchsine(&["completions", "bash"]).stdout.join("\n")).expect("writable");
+    // What bash says of the words that follow `fuchsine bind `.
+    let ask =
+        ". \"$0\"; COMP_WORDS=(fuchsine bind ''); COMP_CWORD=2; _fuchsine fuchsine '' bind; echo \"${COMPREPLY[*]}\"";
+    let answer = run(Command::new("bash").args(["-c", ask]).arg(&script)).expect_success().stdout.join(" ");
+    assert!(answer.contains("explain") && answer.contains("rematch"), "{answer}");
+
+    let pages = folder.path().join("man/man1");
+    fuchsine(&["man", "--dir", pages.to_str().expect("text")]).expect_success();
+    assert!(pages.join("fuchsine.1").exists());
+    for command in commands.iter().filter(|command| **command != "help") {
+        let page = fs::read_to_string(pages.join(format!("fuchsine-{command}.1"))).expect("each command has one");
+        assert!(page.contains(".SH SYNOPSIS"), "{command}");
+    }
+    let page = fuchsine(&["man"]).expect_success().stdout.join("\n");
+    assert!(page.starts_with(".ie") && page.contains("Exit codes"), "{page}");
+    let refused = fuchsine(&["man", "--dir", "/dev/null/x"]).expect_code(DRIVER_FAILED);
+    assert!(refused.stderr.contains("the man pages cannot be written in `/dev/null/x`"), "{}", refused.stderr);
+}
+
+#[test]
 fn a_listing_that_finds_no_room_exits_with_1_and_says_so() {
     for arguments in [&["drivers"][..], &["drivers", "--json"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
@@ -474,4 +509,37 @@ fn a_signal_has_the_state_of_every_dispatcher_written_as_text_or_json() {
     let drivers = value["drivers"].as_array().expect("an array");
     assert!(drivers.iter().all(|driver| driver["state"] == "running"), "{json}");
     fuchsine(&["run", "--dump-on-signal", "xml"]).expect_code(USAGE);
+}
+
+#[test]
+fn a_quit_writes_a_dump_and_aborts() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -c 0; exec \"$0\" run \"$@\""]).arg(fuchsine_tests::command::fuchsine());
+    command.args(["--set", "nbd.listen=127.0.0.1:0", "--log", "off", "--no-control"]).env("FUCHSINE_MANIFEST", "none");
+    let host = Host::start_command(&mut command);
+    host.signal(Signal::QUIT);
+    let finished = host.wait(HANG_LIMIT);
+    assert_eq!(finished.status.signal(), Some(Signal::ABORT.as_raw()), "{}", finished.status);
+    assert!(finished.stderr.contains("runtime \"fuchsine\"") && finished.stderr.contains("nbd"), "{}", finished.stderr);
+}
+
+#[test]
+fn a_manifest_is_found_where_the_environment_says_and_its_name_is_logged() {
+    let folder = TempDir::new().expect("a folder");
+    fs::create_dir(folder.path().join("fuchsine")).expect("a folder");
+    let path = folder.path().join("fuchsine/host.toml");
+    fs::write(&path, "[drivers.found]\ndriver = \"ramdisk\"\nconfig.size = \"1MiB\"\n").expect("writable");
+    let find = |name: &str, value: &std::path::Path| {
+        let mut command = host::command();
+        let host = Host::start_command(command.env_remove("FUCHSINE_MANIFEST").env(name, value));
+        host.stop().stderr
+    };
+    for (name, value) in [("XDG_CONFIG_HOME", folder.path()), ("FUCHSINE_MANIFEST", path.as_path())] {
+        let log = find(name, value);
+        assert!(log.contains(&format!("a manifest was found manifest={}", path.display())), "{log}");
+        assert_eq!(Summary::parse(&log).names(), ["found"]);
+    }
+    let missing = run(bare_command().arg("run").env("FUCHSINE_MANIFEST", "no/such.toml")).expect_code(CONFIG);
+    assert!(missing.stderr.contains("no/such.toml"), "{}", missing.stderr);
 }

@@ -26,6 +26,7 @@ fn memcheck_finds_no_error_no_leak_and_no_thread_in_a_host_that_served_clients()
         .arg(concat!("--suppressions=", env!("CARGO_MANIFEST_DIR"), "/tests/nbd_valgrind.supp"))
         .arg(fuchsine())
         .env("FUCHSINE_CONTROL", "none")
+        .env("FUCHSINE_MANIFEST", "none")
         .args(["run", "--set", "nbd.listen=127.0.0.1:0"]);
     let host = Host::start_command(&mut command);
     for pattern in ["0x11", "0x22"] {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -36,6 +37,8 @@ Exit codes:
 Environment:
   FUCHSINE_CONTROL
              the control socket of `run`, and of the commands that ask a host; `none` for none
+  FUCHSINE_MANIFEST
+             the manifest of `run` when none is named; `none` for the built-in one
   FUCHSINE_MODULE_PATH
              folders with loadable modules, separated by colons; the user's and the system's come after them
   RUST_LOG   filter of the log, when --log is not given, such as `info,nbd=debug`
@@ -44,7 +47,7 @@ Environment:
 const AFTER_RUN_HELP: &str = "\
 When all drivers have started, one line is written on standard output: `ready:` and the addresses that they published.
 SIGINT and SIGTERM stop the drivers in order, children first; a second signal ends the program at once. SIGUSR1 writes
-what every dispatcher does and holds on standard error, also while something is stuck.
+what every dispatcher does and holds on standard error, also while something is stuck; SIGQUIT does so and aborts.
 
 Examples:
   fuchsine run
@@ -68,6 +71,12 @@ Examples:
   fuchsine start nbd
   fuchsine restart /ramdisk/ramdisk
       Whatever is on that node (`fuchsine tree` lists them)";
+
+const AFTER_COMPLETIONS_HELP: &str = "\
+Examples:
+  fuchsine completions bash > ~/.local/share/bash-completion/completions/fuchsine
+  fuchsine completions zsh > ~/.zfunc/_fuchsine
+  fuchsine completions fish > ~/.config/fish/completions/fuchsine.fish";
 
 const AFTER_LOAD_HELP: &str = "\
 What has a `/` in it or ends in `.so` is the file of a module, anything else the name of a driver.
@@ -126,6 +135,18 @@ pub(crate) enum Command {
     Wait(WaitOptions),
     /// Have a host read its manifest again and apply what is different.
     Reload(HostChoice),
+    /// Write completions for a shell on standard output.
+    #[command(after_long_help = AFTER_COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man page on standard output, or the pages of all commands into a folder.
+    Man {
+        /// The folder, which is made where it is missing
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Write what a C compiler has to be told to compile a driver in C.
     Cflags,
     /// Write what a C compiler has to be told to link a driver in C.
@@ -162,7 +183,9 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// The manifest, a TOML file; without one: a ramdisk of 64 MiB, served by nbd on 127.0.0.1:10809
+    /// The manifest, a TOML file
+    /// [default: FUCHSINE_MANIFEST, else fuchsine/host.toml in $XDG_CONFIG_HOME or /etc, else a ramdisk of 64 MiB, served by
+    /// nbd on 127.0.0.1:10809]
     pub(crate) manifest: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,

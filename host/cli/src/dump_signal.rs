@@ -1,20 +1,23 @@
-//! SIGUSR1: the state of every dispatcher, written on standard error.
+//! SIGUSR1: the state of every dispatcher, written on standard error. SIGQUIT: the same, and then the process aborts.
 //!
 //! A thread of its own does it, which waits for nothing else: the signal is sent when something is stuck, and the main
 //! thread may be waiting for just that. A dump waits for no callback.
 //!
 //! 1. The handler writes a byte into a socket pair, and nothing else.
 //! 2. The thread reads it, makes a dump, and writes it in one piece. Signals that come meanwhile are one more dump.
-//! 3. Dropping the [`DumpOnSignal`] gives the signal back. The thread makes the dump of a signal that has come before,
+//! 3. After a SIGQUIT the thread aborts. Another one does so in the handler itself: nobody may be reading.
+//! 4. Dropping the [`DumpOnSignal`] gives the signal back. The thread makes the dump of a signal that has come before,
 //!    which is waited for, but not for longer than [`PATIENCE`]: nobody may be reading standard error.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use signal_hook::SigId;
-use signal_hook::consts::SIGUSR1;
+use signal_hook::consts::{SIGQUIT, SIGUSR1};
 
 /// How long the end of the program waits for the last dump to be written.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -23,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 #[must_use = "the signal is given back when this is dropped"]
 pub(crate) struct DumpOnSignal {
-    handler: SigId,
+    handlers: Vec<SigId>,
     /// Of what the handler writes into; the thread ends when it is closed.
     written: UnixStream,
     /// Closed when the thread has ended.
@@ -41,20 +44,29 @@ impl DumpOnSignal {
     ) -> io::Result<DumpOnSignal> {
         let (read, written) = UnixStream::pair()?;
         let (lives, alive) = sync_channel(0);
+        let quit = Arc::new(AtomicBool::new(false));
+        let aborts = Arc::clone(&quit);
         let body = move || {
             let _lives = lives;
-            answer(read, dump, out);
+            answer(read, dump, out, &aborts);
         };
-        // Dropped without being joined: see step 3.
+        // Dropped without being joined: see step 4.
         let _thread = std::thread::Builder::new().name("dump".into()).spawn(body)?;
-        let handler = signal_hook::low_level::pipe::register(SIGUSR1, written.try_clone()?)?;
-        Ok(DumpOnSignal { handler, written, alive })
+        let mut dumps = DumpOnSignal { handlers: Vec::new(), written, alive };
+        dumps.handlers.push(signal_hook::low_level::pipe::register(SIGUSR1, dumps.written.try_clone()?)?);
+        // In this order: the first one sets the flag, and the next one finds it set.
+        dumps.handlers.push(signal_hook::flag::register_conditional_default(SIGQUIT, Arc::clone(&quit))?);
+        dumps.handlers.push(signal_hook::flag::register(SIGQUIT, quit)?);
+        dumps.handlers.push(signal_hook::low_level::pipe::register(SIGQUIT, dumps.written.try_clone()?)?);
+        Ok(dumps)
     }
 }
 
 impl Drop for DumpOnSignal {
     fn drop(&mut self) {
-        signal_hook::low_level::unregister(self.handler);
+        for handler in self.handlers.drain(..) {
+            signal_hook::low_level::unregister(handler);
+        }
         // What has been written before is read first.
         let _ = self.written.shutdown(std::net::Shutdown::Both);
         let _ = self.alive.recv_timeout(PATIENCE);
@@ -62,7 +74,7 @@ impl Drop for DumpOnSignal {
 }
 
 /// The thread of the signal.
-fn answer(mut signals: UnixStream, dump: impl Fn() -> String, mut out: impl Write) {
+fn answer(mut signals: UnixStream, dump: impl Fn() -> String, mut out: impl Write, aborts: &AtomicBool) {
     let mut bytes = [0; 64];
     loop {
         match signals.read(&mut bytes) {
@@ -70,6 +82,9 @@ fn answer(mut signals: UnixStream, dump: impl Fn() -> String, mut out: impl Writ
             Ok(_) => {
                 // There is nobody to tell of a failure.
                 let _ = out.write_all(dump().as_bytes()).and_then(|()| out.flush());
+                if aborts.load(Ordering::Relaxed) {
+                    std::process::abort();
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return,
@@ -79,7 +94,7 @@ fn answer(mut signals: UnixStream, dump: impl Fn() -> String, mut out: impl Writ
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
 

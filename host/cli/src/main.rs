@@ -1,17 +1,19 @@
 //! The `fuchsine` command: run, check and list drivers; ask and tell a host that runs.
 //!
 //! Standard output carries what was asked for and nothing else: the ready line of `run`, the result of `check`, the
-//! list of `drivers`, the flags of `cflags` and `libs`, the answer of a host. Everything that the program has to say besides goes to standard error.
+//! list of `drivers`, the flags of `cflags` and `libs`, the answer of a host, what is generated. Everything that the program has to say besides goes to standard error.
 
 mod args;
 mod built_in;
 mod c_flags;
 mod check;
 mod control;
+mod discovery;
 mod drivers;
 mod dump_signal;
 mod durations;
 mod exit;
+mod generate;
 mod log_layer;
 mod log_writer;
 mod logging;
@@ -44,6 +46,8 @@ fn main() -> std::process::ExitCode {
         Command::Logs(options) => control::logs(options),
         Command::Wait(options) => control::wait(options),
         Command::Reload(host) => control::reload(host),
+        Command::Completions { shell } => generate::completions(*shell),
+        Command::Man { dir } => generate::man(dir.as_deref()),
         Command::Cflags => c_flags::write(CFlag::Compile),
         Command::Libs => c_flags::write(CFlag::Link),
     };

@@ -1,7 +1,7 @@
 //! `fuchsine run`: from the manifest to the ready line, and from a signal to the summary.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -15,11 +15,12 @@ use crate::exit::Exit;
 use crate::reloading::Reloading;
 use crate::service::Service;
 use crate::signals::Signals;
-use crate::{logging, output};
+use crate::{discovery, logging, output};
 
 /// Runs until a signal comes, or until drivers fail.
 pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
-    let prepared = match prepare(options.manifest.as_deref(), &options.settings) {
+    let path = discovery::manifest(options.manifest.as_deref());
+    let prepared = match prepare(path.as_deref(), &options.settings) {
         Ok(prepared) => prepared,
         Err(error) => {
             logging::report(&error, log);
@@ -29,9 +30,12 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     let ring = LogRing::new();
     let log = logging::start(log, prepared.manifest.log(), Some(ring.clone()));
     prepared.plan.warnings().iter().for_each(logging::as_event);
+    if let (None, Some(path)) = (&options.manifest, &path) {
+        tracing::info!(manifest = %path.display(), "a manifest was found");
+    }
     let mut signals = Signals::install();
     let exit = match &mut signals {
-        Ok(signals) => serve(prepared, signals, options, ring),
+        Ok(signals) => serve(prepared, path, signals, options, ring),
         Err(error) => {
             tracing::error!(%error, "signals cannot be taken over");
             Exit::Failed
@@ -42,7 +46,13 @@ pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
     exit
 }
 
-fn serve(prepared: Prepared, signals: &mut Signals, options: &RunOptions, ring: LogRing) -> Exit {
+fn serve(
+    prepared: Prepared,
+    path: Option<PathBuf>,
+    signals: &mut Signals,
+    options: &RunOptions,
+    ring: LogRing,
+) -> Exit {
     let Prepared { manifest, plan } = prepared;
     let dumps = options.dump_on_signal;
     let (sender, events) = mpsc::channel();
@@ -72,9 +82,9 @@ fn serve(prepared: Prepared, signals: &mut Signals, options: &RunOptions, ring: 
             return Exit::Failed;
         }
     };
-    let place = control_place(options, &manifest);
+    let place = control_place(options, path.as_deref(), &manifest);
     let service = Service::of_environment();
-    let reloading = Arc::new(Reloading::new(Arc::clone(&host), options, manifest, service.clone()));
+    let reloading = Arc::new(Reloading::new(Arc::clone(&host), path, &options.settings, manifest, service.clone()));
     let control = match place.map(|place| listen(&host, &reloading, ring, &place)) {
         Some(Err(exit)) => return exit,
         Some(Ok(control)) => control,
@@ -95,7 +105,7 @@ fn serve(prepared: Prepared, signals: &mut Signals, options: &RunOptions, ring: 
 }
 
 /// Where the control socket is to be, if there is to be one: what was said last counts.
-fn control_place(options: &RunOptions, manifest: &Manifest) -> Option<ControlPlace> {
+fn control_place(options: &RunOptions, path: Option<&Path>, manifest: &Manifest) -> Option<ControlPlace> {
     if options.no_control {
         return None;
     }
@@ -106,7 +116,7 @@ fn control_place(options: &RunOptions, manifest: &Manifest) -> Option<ControlPla
     match named {
         Some(place) => place.filter(|place| !place.is_none()),
         None => {
-            let name = options.manifest.as_deref().and_then(Path::file_stem).map(|name| name.to_string_lossy());
+            let name = path.and_then(Path::file_stem).map(|name| name.to_string_lossy());
             let place = ControlPlace::usual(name.as_deref().unwrap_or("default"));
             if place.is_none() {
                 tracing::info!(
