@@ -43,6 +43,7 @@ pages! {
     reference_control_socket: "reference/control-socket.md",
     reference_ramdisk: "reference/ramdisk.md",
     reference_file_block: "reference/file-block.md",
+    reference_mirror: "reference/mirror.md",
     reference_nbd: "reference/nbd.md",
     reference_pty_serial: "reference/pty-serial.md",
     reference_tun_net: "reference/tun-net.md",

@@ -5,6 +5,7 @@ use fuchsine_host::{DriverEntry, ModulePath, Registry};
 static RAMDISK: DriverEntry = fuchsine_ramdisk::DRIVER;
 static NBD: DriverEntry = fuchsine_nbd::DRIVER;
 static FILE_BLOCK: DriverEntry = fuchsine_file_block::DRIVER;
+static MIRROR: DriverEntry = fuchsine_mirror::DRIVER;
 static TUN_NET: DriverEntry = fuchsine_tun_net::DRIVER;
 static PTY_SERIAL: DriverEntry = fuchsine_pty_serial::DRIVER;
 static SERIAL_ECHO: DriverEntry = fuchsine_pty_serial::ECHO;
@@ -14,7 +15,7 @@ static SERIAL_ECHO: DriverEntry = fuchsine_pty_serial::ECHO;
 /// # Panics
 /// Never in a build whose tests passed: they call it.
 pub(crate) fn registry() -> Registry {
-    let linked = Registry::new([&RAMDISK, &NBD, &FILE_BLOCK, &TUN_NET, &PTY_SERIAL, &SERIAL_ECHO]);
+    let linked = Registry::new([&RAMDISK, &NBD, &FILE_BLOCK, &MIRROR, &TUN_NET, &PTY_SERIAL, &SERIAL_ECHO]);
     let linked = linked.unwrap_or_else(|error| panic!("the built-in drivers do not fit: {error}"));
     linked.with_modules(ModulePath::from_environment())
 }

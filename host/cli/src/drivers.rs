@@ -164,7 +164,7 @@ mod tests {
         let list: Value = serde_json::from_str(&as_json(&built_in())).unwrap();
         assert_eq!(list["schema"], SCHEMA);
         let names: Vec<_> = list["drivers"].as_array().unwrap().iter().map(|driver| driver["name"].clone()).collect();
-        assert_eq!(names, ["ramdisk", "nbd", "file-block", "tun-net", "pty-serial", "serial-echo"]);
+        assert_eq!(names, ["ramdisk", "nbd", "file-block", "mirror", "tun-net", "pty-serial", "serial-echo"]);
         assert_eq!(list["drivers"][0]["module"], Value::Null);
         let size = list["drivers"][0]["config"].as_array().unwrap().iter().find(|key| key["name"] == "size").unwrap();
         assert_eq!((&size["kind"], &size["default"]), (&json!("size"), &json!("64MiB")));

@@ -1,0 +1,3 @@
+//! The driver `mirror` as a loadable module.
+
+fuchsine_driver::export!(fuchsine_mirror::DRIVER);
