@@ -14,7 +14,11 @@ use std::{
 const PACKAGES: &[(&str, &str)] = &[
     ("cc", "gcc"),
     ("c++", "g++"),
+    ("e2fsck", "e2fsprogs"),
+    ("fio", "fio"),
     ("ip", "iproute2"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("nbdfuse", "libnbd-bin"),
     ("nsenter", "util-linux"),
     ("ping", "iputils-ping"),
     ("pkg-config", "pkgconf"),
