@@ -143,18 +143,24 @@ impl<M, R: WaitOp> Calls<M, R> {
         }
     }
 
-    /// For a caller that is no callback: the outcome, which ends the call, or it waits on with this waker. A waker that is
-    /// replaced comes back, to be dropped with no lock held.
-    pub(super) fn poll(&mut self, number: u32, waker: &Waker) -> (Poll<Result<M, Status>>, Option<Waker>) {
+    /// For a caller that is no callback: the outcome, which ends the call, or it waits on with this waker, of which `own` is
+    /// a clone; `None` if one is needed for that and not there. A waker that is replaced is left in `own`: it is user code, so
+    /// it is cloned and dropped with no lock held.
+    pub(super) fn poll(
+        &mut self,
+        number: u32,
+        waker: &Waker,
+        own: &mut Option<Waker>,
+    ) -> Option<Poll<Result<M, Status>>> {
         match self.waiting.get_mut(&number) {
+            Some(Call::Waiting(Caller::Task(known))) if known.will_wake(waker) => Some(Poll::Pending),
             Some(Call::Waiting(Caller::Task(known))) => {
-                let replaced =
-                    if known.will_wake(waker) { None } else { Some(std::mem::replace(known, waker.clone())) };
-                (Poll::Pending, replaced)
+                std::mem::swap(known, own.as_mut()?);
+                Some(Poll::Pending)
             }
             _ => match self.waiting.remove(&number) {
-                Some(Call::Answered(reply)) => (Poll::Ready(Ok(reply)), None),
-                _ => (Poll::Ready(Err(Status::PeerClosed)), None),
+                Some(Call::Answered(reply)) => Some(Poll::Ready(Ok(reply))),
+                _ => Some(Poll::Ready(Err(Status::PeerClosed))),
             },
         }
     }

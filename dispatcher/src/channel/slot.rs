@@ -152,16 +152,20 @@ impl<R> Slot<R> {
         }
     }
 
-    /// The future takes the seat, or stays on it with this waker. A waker that is replaced comes back, to be dropped
-    /// when the lock is released: it is user code.
-    pub(super) fn sit(&mut self, awaiting: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
+    /// Whether the future that sits here is woken by this waker already.
+    pub(super) fn will_wake(&self, waker: &Waker) -> bool {
+        matches!(&self.waiting, Waiting::Awaited(known) if known.will_wake(waker))
+    }
+
+    /// The future takes the seat, or stays on it, with this waker, which was cloned for it with no lock held: it is user
+    /// code. One that is replaced comes back, to be dropped when the lock is released.
+    pub(super) fn sit(&mut self, awaiting: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         match &mut self.waiting {
-            Waiting::Awaited(known) if known.will_wake(waker) => None,
-            Waiting::Awaited(known) => Some(std::mem::replace(known, waker.clone())),
+            Waiting::Awaited(known) => Some(std::mem::replace(known, waker)),
             _ => {
                 self.generation += 1;
                 *awaiting = Some(self.generation);
-                self.waiting = Waiting::Awaited(waker.clone());
+                self.waiting = Waiting::Awaited(waker);
                 None
             }
         }
