@@ -91,6 +91,27 @@ fn claims(program: &Path) -> Vec<(String, Option<String>)> {
     listed.stdout.iter().map(claim).collect()
 }
 
+/// With this set, claims run under memcheck, and what that finds is a claim that does not hold.
+const MEMCHECK: &str = "FUCHSINE_MEMCHECK";
+
+/// The program, to be run for a claim.
+#[track_caller]
+fn to_run(program: &Path) -> Option<Command> {
+    if std::env::var_os(MEMCHECK).is_none() {
+        return Some(Command::new(program));
+    }
+    let mut valgrind = Command::new(require_client("valgrind")?);
+    valgrind.args([
+        "--quiet",
+        "--vgdb=no",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]);
+    valgrind.args(["--show-leak-kinds=definite", "--fair-sched=yes"]).arg(program);
+    Some(valgrind)
+}
+
 /// Compiles a file of `host/abi/tests/c` and runs each of its claims.
 ///
 /// # Panics
@@ -102,7 +123,8 @@ pub fn check(file: &str) {
     assert!(!claims.is_empty(), "{file} claims nothing");
     let mut wrong = Vec::new();
     for (name, dies) in claims {
-        let ended = Process::start(Command::new(program.path()).arg(&name)).wait(LIMIT);
+        let Some(mut command) = to_run(&program.path()) else { return };
+        let ended = Process::start(command.arg(&name)).wait(LIMIT);
         use std::os::unix::process::ExitStatusExt;
         let holds = match &dies {
             None => ended.status.success(),

@@ -199,7 +199,7 @@ fn settings(folder: &Folder, entry: &'static DriverEntry, more: &str) -> Harness
 
 fn destroyed(folder: &Folder) -> usize {
     let mark = fs::read_to_string(folder.path().join("mark")).unwrap_or_default();
-    assert!(mark.lines().all(|line| line == "destroyed with none current"), "{mark}");
+    assert!(mark.lines().all(|line| line == "destroyed when all was over"), "{mark}");
     mark.lines().count()
 }
 
@@ -365,8 +365,14 @@ fn a_module_in_c_that_is_not_used_is_refused_with_what_to_do() {
     let version = format!(
         "{PLAIN}__EXPORT const DriverRegistration __fuchsia_driver_registration__ = {{2, {{initialize, destroy}}}};"
     );
-    let Some(module) = made_of(&version, &folder, "version.so") else { return };
+    let ran = folder.path().join("ran");
+    let early = format!(
+        "{version}\n#include <stdio.h>\n__attribute__((constructor)) static void early(void) {{ fopen({:?}, \"w\"); }}\n",
+        ran.display().to_string()
+    );
+    let Some(module) = made_of(&early, &folder, "version.so") else { return };
     let error = refused(&module);
+    assert!(!ran.exists(), "code of it has run");
     assert_eq!(*error.problem(), ModuleProblem::Registration { theirs: 2 }, "{error}");
 
     let lacking = PLAIN.to_owned()

@@ -25,6 +25,8 @@ typedef struct puppet {
   fdf_channel_read_t host, node, test;
   char* mark;
   bool is_stubborn;
+  // Handlers that have not been told their end: none may be left when it is destroyed.
+  int waits;
   fdf_dispatcher_t* calls;
   fdf_dispatcher_shutdown_observer_t calls_ended;
 } puppet_t;
@@ -39,6 +41,18 @@ typedef struct call {
 
 #define OWNER(pointer, type, field) ((type*)((char*)(pointer) - offsetof(type, field)))
 
+static void await(puppet_t* self, fdf_channel_read_t* read) {
+  if (fdf_channel_wait_async(self->dispatcher, read, 0) == ZX_OK) {
+    self->waits++;
+  }
+}
+
+static void cancel(puppet_t* self, fdf_channel_read_t* read) {
+  if (fdf_channel_cancel_wait(read->channel) == ZX_OK) {
+    self->waits--;
+  }
+}
+
 static void end(fdf_channel_read_t* read) {
   if (read->channel != FDF_HANDLE_INVALID) {
     fdf_handle_close(read->channel);
@@ -47,6 +61,7 @@ static void end(fdf_channel_read_t* read) {
 }
 
 static void on_calls_ended(fdf_dispatcher_t* dispatcher, fdf_dispatcher_shutdown_observer_t* observer) {
+  OWNER(observer, puppet_t, calls_ended)->calls = NULL;
   fdf_dispatcher_destroy(dispatcher);
 }
 
@@ -102,11 +117,11 @@ static void do_as_told(puppet_t* self, fdf_arena_t* arena, char* data, uint32_t 
       break;
     }
     case 'q':
-      fdf_channel_cancel_wait(self->host.channel);
+      cancel(self, &self->host);
       end(&self->host);
       break;
     case 'z':
-      fdf_channel_cancel_wait(self->node.channel);
+      cancel(self, &self->node);
       end(&self->node);
       break;
   }
@@ -114,6 +129,7 @@ static void do_as_told(puppet_t* self, fdf_arena_t* arena, char* data, uint32_t 
 
 static void on_test(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_status_t status) {
   puppet_t* self = OWNER(read, puppet_t, test);
+  self->waits--;
   while (status == ZX_OK) {
     fdf_arena_t* arena = NULL;
     void* data = NULL;
@@ -127,12 +143,13 @@ static void on_test(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_s
     }
   }
   if (status == ZX_ERR_SHOULD_WAIT) {
-    status = fdf_channel_wait_async(dispatcher, read, 0);
+    await(self, read);
   }
 }
 
 static void on_node(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_status_t status) {
   puppet_t* self = OWNER(read, puppet_t, node);
+  self->waits--;
   while (status == ZX_OK) {
     fuchsine_received_t received;
     status = fuchsine_message_read(read->channel, &received);
@@ -144,7 +161,7 @@ static void on_node(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_s
       self->test.channel = received.handle;
       self->test.handler = on_test;
       received.handle = ZX_HANDLE_INVALID;
-      fdf_channel_wait_async(dispatcher, &self->test, 0);
+      await(self, &self->test);
     } else {
       uint32_t bytes = sizeof(fuchsine_message_t);
       for (uint32_t n = 0; n < received.message->text_count; n++) {
@@ -159,7 +176,7 @@ static void on_node(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_s
     fuchsine_received_end(&received);
   }
   if (status == ZX_ERR_SHOULD_WAIT) {
-    fdf_channel_wait_async(dispatcher, read, 0);
+    await(self, read);
   }
 }
 
@@ -176,7 +193,7 @@ static void start(puppet_t* self, fuchsine_received_t* received) {
   self->node.handler = on_node;
   self->node.channel = received->handle;
   received->handle = ZX_HANDLE_INVALID;
-  fdf_channel_wait_async(self->dispatcher, &self->node, 0);
+  await(self, &self->node);
   if (strcmp(mode, "refuse") == 0) {
     fuchsine_message_answer(self->host.channel, request, ZX_ERR_NOT_FOUND, "there are no strings");
     end(&self->host);
@@ -202,6 +219,7 @@ static void start(puppet_t* self, fuchsine_received_t* received) {
 
 static void on_host(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_status_t status) {
   puppet_t* self = OWNER(read, puppet_t, host);
+  self->waits--;
   while (status == ZX_OK) {
     fuchsine_received_t received;
     status = fuchsine_message_read(read->channel, &received);
@@ -217,9 +235,8 @@ static void on_host(fdf_dispatcher_t* dispatcher, fdf_channel_read_t* read, zx_s
     fuchsine_received_end(&received);
   }
   if (status == ZX_ERR_SHOULD_WAIT) {
-    status = fdf_channel_wait_async(dispatcher, read, 0);
-  }
-  if (status != ZX_OK) {
+    await(self, read);
+  } else {
     end(&self->host);
   }
 }
@@ -231,7 +248,7 @@ static void* initialize(fdf_handle_t server_handle) {
   self->host.channel = server_handle;
   self->calls_ended.handler = on_calls_ended;
   fdf_dispatcher_create(FDF_DISPATCHER_OPTION_ALLOW_SYNC_CALLS, "calls", 5, "", 0, &self->calls_ended, &self->calls);
-  fdf_channel_wait_async(self->dispatcher, &self->host, 0);
+  await(self, &self->host);
   return self;
 }
 
@@ -242,7 +259,8 @@ static void destroy(void* token) {
   end(&self->test);
   FILE* mark = self->mark != NULL && self->mark[0] != '\0' ? fopen(self->mark, "a") : NULL;
   if (mark != NULL) {
-    fprintf(mark, "destroyed %s\n", fdf_dispatcher_get_current_dispatcher() == NULL ? "with none current" : "");
+    bool is_over = self->waits == 0 && self->calls == NULL && fdf_dispatcher_get_current_dispatcher() == NULL;
+    fprintf(mark, "destroyed %s\n", is_over ? "when all was over" : "early");
     fclose(mark);
   }
   free(self->mark);
