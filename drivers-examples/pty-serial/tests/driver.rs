@@ -118,7 +118,11 @@ fn a_client_that_answers_nothing_gets_its_window_and_no_more_and_the_next_one_ge
     // Those that were under way went with the client. Until the port knows, another one is closed.
     let rest = (0..1000).find_map(|_| {
         let next = harness.connect_child("port", "serial").ok()?;
-        next.receive_bytes().map(|first| (next, first))
+        match next.receive() {
+            Received::Message(first) => Some((next, first.bytes().to_vec())),
+            Received::Closed => None,
+            Received::Nothing => panic!("the port has nothing for the next client"),
+        }
     });
     let (_next, first) = rest.expect("the place is free again");
     assert_eq!(Frame::decode(&first), Ok((Frame::Data(b"9\n"), 9)));
