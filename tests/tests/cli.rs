@@ -540,6 +540,10 @@ fn a_manifest_is_found_where_the_environment_says_and_its_name_is_logged() {
         assert!(log.contains(&format!("a manifest was found manifest={}", path.display())), "{log}");
         assert_eq!(Summary::parse(&log).names(), ["found"]);
     }
-    let missing = run(bare_command().arg("run").env("FUCHSINE_MANIFEST", "no/such.toml")).expect_code(CONFIG);
-    assert!(missing.stderr.contains("no/such.toml"), "{}", missing.stderr);
+    let check = run(bare_command().arg("check").env("FUCHSINE_MANIFEST", &path)).expect_success();
+    assert_eq!(check.stdout, [format!("{}: ok, drivers: found", path.display())]);
+    for verb in ["run", "check"] {
+        let missing = run(bare_command().arg(verb).env("FUCHSINE_MANIFEST", "no/such.toml")).expect_code(CONFIG);
+        assert!(missing.stderr.contains("no/such.toml"), "{}", missing.stderr);
+    }
 }

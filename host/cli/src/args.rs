@@ -203,8 +203,8 @@ pub(crate) struct RunOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
-    /// The manifest, a TOML file
-    pub(crate) manifest: PathBuf,
+    /// The manifest, a TOML file [default: the one that `run` would find]
+    pub(crate) manifest: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,
 }

@@ -1,5 +1,6 @@
 //! `fuchsine check`, and how `run` gets what it runs.
 
+use std::io::Write;
 use std::path::Path;
 
 use fuchsine_host::{Manifest, ManifestError, Plan};
@@ -7,16 +8,21 @@ use fuchsine_host::{Manifest, ManifestError, Plan};
 use crate::args::{CheckOptions, LogOptions, Settings};
 use crate::built_in;
 use crate::exit::Exit;
-use crate::{logging, output};
+use crate::{discovery, logging, output};
 
-/// Checks a manifest: exit 0 and a line on standard output, or exit 4 and all mistakes on standard error. What is
+/// Checks a manifest, the one that `run` would find if none is named: exit 0 and a line on standard output, or exit 4 and all mistakes on standard error. What is
 /// probably not meant is told there too and is no mistake.
 pub(crate) fn check(options: &CheckOptions, log: &LogOptions) -> Exit {
-    match prepare(Some(&options.manifest), &options.settings) {
+    let Some(path) = discovery::manifest(options.manifest.as_deref()) else {
+        // A closed standard error leaves nobody to tell.
+        let _ = writeln!(std::io::stderr(), "error: there is no manifest to check; name one, or set FUCHSINE_MANIFEST");
+        return Exit::Usage;
+    };
+    match prepare(Some(&path), &options.settings) {
         Ok(Prepared { plan, .. }) => {
             logging::report_warnings(plan.warnings(), log);
             let names: Vec<_> = plan.drivers().iter().map(|driver| driver.name()).collect();
-            output::finish(&format!("{}: ok, drivers: {}\n", options.manifest.display(), names.join(", ")))
+            output::finish(&format!("{}: ok, drivers: {}\n", path.display(), names.join(", ")))
         }
         Err(error) => {
             logging::report(&error, log);

@@ -148,12 +148,7 @@ impl Asked<'_> {
                 let over: Vec<_> = DriverState::ALL.into_iter().filter(|state| !going.contains(state)).collect();
                 self.host.wait_driver(&name, &over, slice).is_some()
             }
-            Target::Node(path) => {
-                let on_it = self.host.instances_of(&Target::Node(path.clone()));
-                let is_starting = |node: &NodeInfo| node.path() == path && node.phase() == Some(crate::Phase::Starting);
-                let settled = !self.host.nodes().iter().any(is_starting);
-                settled || self.host.wait_gone(&on_it, slice.min(Duration::from_millis(20)))
-            }
+            Target::Node(path) => self.host.wait_settled(&path, slice),
         };
         if !self.within(patience, settled) && !patience.is_zero() {
             return Err(Refusal::new(

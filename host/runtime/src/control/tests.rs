@@ -280,6 +280,12 @@ fn drivers_are_stopped_started_and_loaded_and_what_does_not_start_is_told() {
     assert_eq!(state(client.ask(&Request::Stop { target: target(), wait_ms: None })), "held");
     assert_eq!(state(client.ask(&Request::Start { target: target(), wait_ms: None })), "running");
     assert_eq!(state(client.ask(&Request::Restart { target: target(), wait_ms: None })), "running");
+    let on_node = || Request::Restart { target: "/idle".to_owned(), wait_ms: None };
+    for _ in 0..20 {
+        assert_eq!(state(client.ask(&on_node())), "`idle` is bound to it");
+        let phase = client.ask(&Request::Tree {}).unwrap()["nodes"][0]["phase"].clone();
+        assert_eq!(phase, "running");
+    }
     let load = |name: &str, driver: &str| {
         Request::Load(Load { name: Some(name.into()), driver: Some(driver.into()), ..Load::default() })
     };

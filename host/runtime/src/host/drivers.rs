@@ -228,6 +228,19 @@ impl Host {
         self.shared().wait_until(RealInstant::now() + timeout, gone).is_some()
     }
 
+    /// Waits until a node has a driver that runs, or none. Gives whether that came in time.
+    pub(crate) fn wait_settled(&self, path: &str, timeout: Duration) -> bool {
+        let settled = |state: &State| {
+            let node = state.supervisor.tree().find(path).and_then(|node| state.supervisor.tree().get(node));
+            let is_going = match node.map(|node| node.binding) {
+                Some(Binding::Bound(instance)) => state.supervisor.phase_of(instance) != Phase::Running,
+                _ => false,
+            };
+            (!is_going).then_some(())
+        };
+        self.shared().wait_until(RealInstant::now() + timeout, settled).is_some()
+    }
+
     /// Waits until the host is in a state that is wanted. Gives whether that came in time.
     pub(crate) fn wait_state(&self, wanted: impl Fn(HostState) -> bool, timeout: Duration) -> bool {
         let reached = |state: &State| wanted(state.host_state()).then_some(());
