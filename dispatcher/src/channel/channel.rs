@@ -172,6 +172,11 @@ impl Channel {
         self.pair.queued(self.side.other()).bytes
     }
 
+    /// How much may wait in each direction, as told when the channel was made.
+    pub fn limits(&self) -> Limits {
+        self.pair.limits()
+    }
+
     /// Whether the other end is closed. There may be messages of it to read all the same.
     pub fn is_peer_closed(&self) -> bool {
         !self.pair.is_open(self.side.other())

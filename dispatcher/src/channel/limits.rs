@@ -32,6 +32,16 @@ impl Limits {
         Limits { bytes, ..self }
     }
 
+    /// How many messages may wait; `usize::MAX` if there is no limit.
+    pub const fn max_messages(self) -> usize {
+        self.messages
+    }
+
+    /// How many bytes may wait; `usize::MAX` if there is no limit.
+    pub const fn max_bytes(self) -> usize {
+        self.bytes
+    }
+
     /// Whether one more message may wait behind what waits already.
     pub(crate) const fn allow(self, waiting: usize, waiting_bytes: usize, bytes: usize) -> bool {
         waiting == 0 || waiting < self.messages && bytes <= self.bytes.saturating_sub(waiting_bytes)

@@ -153,6 +153,10 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         }
     }
 
+    pub(crate) fn limits(&self) -> Limits {
+        self.state.lock().limits
+    }
+
     /// Notes that an end has something to read, or may have nothing.
     fn note_news(&self, state: &State<M, R>, side: Side) {
         let is_there = !state.ends[side as usize].queue.is_empty() || !state.ends[side.other() as usize].is_open;

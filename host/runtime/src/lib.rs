@@ -21,6 +21,7 @@ mod log;
 mod manifest;
 mod net;
 mod node;
+pub mod process;
 mod registry;
 mod supervisor;
 

@@ -309,6 +309,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     silent("look at a channel", |t| {
         done((t.near.queued_messages(), t.near.queued_bytes(), t.near.peer_queued_messages()));
         done((t.near.peer_queued_bytes(), t.near.is_peer_closed(), format!("{:?}", t.near)));
+        done((t.near.limits().max_messages(), t.near.limits().max_bytes()));
     }),
     silent("pair_with", |_| {
         let (near, _far) = Channel::pair_with(Limits::default().messages(0).bytes(0));
