@@ -37,10 +37,10 @@ const BATCH: u32 = 32;
 /// # Examples
 /// Both sides in one process; else one of the sockets would be handed to another.
 /// ```
-/// use fuchsine_dispatcher::{Channel, DispatcherBuilder, Message, Runtime};
+/// use fuchsine_dispatcher::{Channel, DispatcherBuilder, Message, RuntimeBuilder};
 /// use fuchsine_host::process::{bridge, socket_pair};
 ///
-/// let runtime = Runtime::new()?;
+/// let runtime = RuntimeBuilder::new().build()?;
 /// let driver = runtime.new_driver("bridges");
 /// let home = driver.new_dispatcher(DispatcherBuilder::new().name("bridges"))?;
 ///

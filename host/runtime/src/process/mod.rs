@@ -1,4 +1,4 @@
-//! Channels between processes.
+//! Channels between processes, and processes to have at the other side.
 //!
 //! A *bridge* joins one end of a channel with a socket, whose other side is joined with another end in another process. The
 //! driver that holds the peer of such an end talks to the far driver as if it were here:
@@ -33,12 +33,21 @@
 //! | `packets` | a socket on which packets keep their bounds, with descriptors |
 //! | `bridge` | what carries messages from one to the other and back |
 //! | `replies` | the calls of the far side that are not answered yet |
+//! | `child` | a process that was started with a socket, its end, and how that is told |
+//! | `adopt` | what such a process does first |
+//!
+//! A [`Child`] is in a group of its own, gets one side of a [`socket_pair`] and [`adopt`]s it. It ends with its parent, and so does
+//! everything that it has started.
 //!
 //! # Shutdown and panic
 //! A bridge is a future of the dispatcher that it was made on, and ends with it: both its sides are closed then. It never
 //! blocks, and it calls no code of drivers other than handlers that run inside of a write.
 
+mod adopt;
 mod bridge;
+mod child;
+#[cfg(test)]
+mod child_tests;
 mod packet;
 mod packets;
 mod replies;
@@ -48,7 +57,9 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 
+pub use adopt::adopt;
 pub use bridge::bridge;
+pub use child::{Child, Death};
 
 /// Two connected sockets for the two sides of a bridge, one of which goes to another process. Neither is inherited by
 /// programs that this process starts, unless it is passed on on purpose.

@@ -10,7 +10,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use fuchsine_dispatcher::{
-    Channel, Dispatcher, DispatcherBuilder, Handle, Instant, Limits, Message, Runtime, RuntimeBuilder, Status,
+    Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Handle, Instant, Limits, Message, Runtime,
+    RuntimeBuilder, Status,
 };
 
 use super::packet::{HandleKind, Head, Kind, MAX_BYTES, MAX_HANDLES};
@@ -21,27 +22,31 @@ use super::{bridge, socket_pair};
 const LONG: Duration = Duration::from_secs(60);
 
 /// A process, as far as bridges can tell.
-struct Side {
+pub(super) struct Side {
     home: Dispatcher,
     runtime: Runtime,
 }
 
 impl Side {
-    fn new() -> Side {
+    pub(super) fn new() -> Side {
         let runtime = RuntimeBuilder::new().threads(2).build().unwrap();
         let driver = runtime.new_driver("bridges");
         let home = driver.new_dispatcher(DispatcherBuilder::new().name("bridges")).unwrap();
         Side { home, runtime }
     }
 
+    pub(super) fn home(&self) -> &DispatcherHandle {
+        &self.home
+    }
+
     /// The outcome of a future, of which a test waits for the end.
-    fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
+    pub(super) fn wait<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> T {
         let (told, tell) = mpsc::channel();
         let _detached = self.home.spawn(async move { told.send(future.await) }).map_err(drop).unwrap();
         tell.recv_timeout(LONG).expect("it hangs")
     }
 
-    fn read(&self, end: &Arc<Channel>) -> Result<Message, Status> {
+    pub(super) fn read(&self, end: &Arc<Channel>) -> Result<Message, Status> {
         let end = Arc::clone(end);
         self.wait(async move { end.read().await })
     }
@@ -311,7 +316,8 @@ fn a_far_side_that_sends_anything_else_is_closed_and_nobody_else_is() {
     let end = Head { kind: Kind::Message, len: 0, handles: vec![HandleKind::Channel(Limits::default())] }.encode();
     let file = std::fs::File::open("/dev/null").unwrap();
     let some = [file.as_fd()];
-    let cases: [(&str, &[u8], &[u8], &[BorrowedFd<'_>]); 6] = [
+    type Case<'a> = (&'a str, &'a [u8], &'a [u8], &'a [BorrowedFd<'a>]);
+    let cases: [Case<'_>; 6] = [
         ("garbage", b"garbage", b"", &[]),
         ("a handle without a descriptor", &fd, b"", &[]),
         ("a descriptor without a handle", &good(0), b"", &some),
