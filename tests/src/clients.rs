@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("e2fsck", "e2fsprogs"),
     ("fio", "fio"),
     ("ip", "iproute2"),
+    ("losetup", "mount"),
     ("mkfs.ext4", "e2fsprogs"),
     ("nbdfuse", "libnbd-bin"),
     ("nsenter", "util-linux"),

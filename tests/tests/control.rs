@@ -6,14 +6,14 @@ use std::{
     fs,
     os::unix::{
         fs::{FileTypeExt, MetadataExt},
-        net::{UnixListener, UnixStream},
+        net::UnixStream,
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use fuchsine_tests::{
-    clients::require_client,
+    clients::{require_client, skipped},
     command::{fuchsine, module},
     host::{self, Host, bare_command},
     process::{Finished, HANG_LIMIT, Process, eventually, run},
@@ -390,25 +390,19 @@ fn a_thousand_connections_leave_the_host_as_it_was() {
 #[test]
 fn another_user_is_turned_away() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can be another user");
+        skipped("only root can be another user");
         return;
     }
     let Some(setpriv) = require_client("setpriv") else { return };
     let running = Running::new();
     // The mode alone would do; so it is taken away here.
-    let everybody = |path: &Path, mode| fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode));
-    everybody(running.folder.path(), 0o755).expect("ours");
+    everybody(running.folder.path(), 0o755);
     let command = running.folder.path().join("fuchsine");
     run(Command::new("cp").arg(fuchsine()).arg(&command)).expect_success();
-    let as_nobody = || {
-        let mut ps = Command::new(&setpriv);
-        ps.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        ps.arg(&command).arg("ps").arg("--control").arg(running.socket());
-        run(&mut ps)
-    };
+    let as_nobody = || run(as_user(&setpriv, 65534).arg(&command).arg("ps").arg("--control").arg(running.socket()));
     let finished = as_nobody().expect_code(FAILED);
     assert!(finished.stderr.contains("belongs to another user"), "{}", finished.stderr);
-    everybody(&running.socket(), 0o777).expect("ours");
+    everybody(&running.socket(), 0o777);
     let finished = as_nobody().expect_code(FAILED);
     // A host of root is one that this client would talk to; it is the host that does not want it.
     assert!(finished.stderr.contains("this host belongs to another user"), "{}", finished.stderr);
@@ -418,18 +412,37 @@ fn another_user_is_turned_away() {
     running.host.stop();
 }
 
+/// Whoever makes a socket where a host of somebody else would have one is not told what is asked there.
 #[test]
 fn a_client_does_not_talk_to_whoever_made_a_socket_first() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can be another user");
+        skipped("only root can be another user");
         return;
     }
-    // Root may ask anybody; nobody else talks to a socket that is not its own or root's. Here the listener is root's, so
-    // that it is allowed, and says nothing, which is told too.
+    let (Some(setpriv), Some(socat)) = (require_client("setpriv"), require_client("socat")) else { return };
     let folder = TempDir::new().expect("a folder");
-    let listener = UnixListener::bind(socket(folder.path())).expect("a socket");
-    let accepted = std::thread::spawn(move || drop(listener.accept()));
-    let finished = run(bare_command().arg("ps").arg("--control").arg(socket(folder.path()))).expect_code(FAILED);
-    assert!(finished.stderr.contains("the host went away without an answer"), "{}", finished.stderr);
-    accepted.join().expect("no panic");
+    everybody(folder.path(), 0o777);
+    let command = folder.path().join("fuchsine");
+    run(Command::new("cp").arg(fuchsine()).arg(&command)).expect_success();
+    let place = socket(folder.path());
+    let mut listening = as_user(&setpriv, 65533);
+    listening.arg(socat).arg(format!("UNIX-LISTEN:{},mode=777,fork", place.display())).arg("-");
+    let other = Process::start(&mut listening);
+    eventually("its socket", || place.exists());
+    let finished =
+        run(as_user(&setpriv, 65534).arg(&command).arg("ps").arg("--control").arg(&place)).expect_code(FAILED);
+    assert!(finished.stderr.contains("belongs to another user"), "{}", finished.stderr);
+    other.signal(Signal::KILL);
+    assert_eq!(other.wait(HANG_LIMIT).stdout, Vec::<String>::new(), "something was asked");
+}
+
+fn everybody(path: &Path, mode: u32) {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("ours");
+}
+
+/// Whatever follows runs as this user.
+fn as_user(setpriv: &Path, user: u32) -> Command {
+    let mut command = Command::new(setpriv);
+    command.arg(format!("--reuid={user}")).arg(format!("--regid={user}")).arg("--clear-groups");
+    command
 }

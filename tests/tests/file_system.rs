@@ -14,7 +14,7 @@ use std::{
 };
 
 use fuchsine_tests::{
-    clients::{missing, require_client, skipped},
+    clients::{require_client, skipped},
     host::Host,
     process::{Finished, HANG_LIMIT, Process, eventually, run},
     source,
@@ -53,6 +53,9 @@ umount device
 wait $fuse
 "#;
 
+/// What the scripts need of the machine: to mount, a loop device that is free, and to open the device of `fuse`.
+const TRY: &str = "set -e; mount -t tmpfs none /tmp; losetup -f >/tmp/free; exec 3<>/dev/fuse";
+
 /// Checks the file system on `$IMAGE` itself, and what is on it.
 const ON_THE_FILE: &str = r#"
 set -eu
@@ -72,12 +75,12 @@ fn can_mount() -> bool {
             return false;
         }
     }
-    if !["unshare", "nbdfuse", "mkfs.ext4", "e2fsck"].iter().all(|name| require_client(name).is_some()) {
+    if !["unshare", "losetup", "nbdfuse", "mkfs.ext4", "e2fsck"].iter().all(|name| require_client(name).is_some()) {
         return false;
     }
-    let tried = run(Command::new("unshare").args(["-m", "--", "mount", "-t", "tmpfs", "none", "/mnt"]));
+    let tried = run(Command::new("unshare").args(["-m", "--propagation", "private", "--", "sh", "-c", TRY]));
     if !tried.status.success() {
-        missing(&format!("nothing can be mounted here, which takes root: {}", tried.stderr.trim()));
+        skipped(&format!("nothing can be mounted here, which takes root: {}", tried.stderr.trim()));
     }
     tried.status.success()
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use fuchsine_tests::{
+    clients::skipped,
     host::{self, Host, bare_command},
     process::{HANG_LIMIT, eventually, run},
     source,
@@ -150,7 +151,7 @@ fn the_unit_file_calls_the_command_as_it_is() {
     // Where systemd is, it reads the file too. It wants the programs to be there, so others stand for them.
     let analyze = Command::new("systemd-analyze").arg("--version").output();
     if analyze.is_err() {
-        eprintln!("SKIPPED: systemd-analyze is not there");
+        skipped("systemd is not here: it does not read the unit file");
         return;
     }
     let copy = folder.path().join("fuchsine@x.service");
