@@ -17,7 +17,7 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     }
 }
 
-/// As [`write`], for output that goes on: here a reader that has gone ends it.
+/// As [`write()`], for output that goes on: here a reader that has gone ends it.
 ///
 /// # Errors
 /// As `write`, and `BrokenPipe`.
