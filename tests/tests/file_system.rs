@@ -134,7 +134,8 @@ fn a_file_system_on_a_mirror_is_whole_on_either_of_its_files() {
 fn fio_reads_what_it_wrote() {
     let Some(fio) = require_client("fio") else { return };
     let seconds = env::var("FUCHSINE_FIO_SECONDS").map_or(5, |text| text.parse().expect("a number of seconds"));
-    for (name, manifest) in [("file-block", FILE), ("mirror", MIRROR)] {
+    // Both at the same time.
+    let verified = [("file-block", FILE), ("mirror", MIRROR)].map(|(name, manifest)| {
         let folder = Folder::new();
         let host = folder.run(manifest, &[]);
         let mut command = Command::new(&fio);
@@ -143,7 +144,10 @@ fn fio_reads_what_it_wrote() {
         // What was written is read and compared while it goes on, not only at the end.
         command.args(["--verify=crc32c", "--verify_fatal=1", "--verify_backlog=256"]);
         command.arg(format!("--uri={}", host.uri())).arg(format!("--runtime={seconds}"));
-        let finished = Process::start(&mut command).wait(HANG_LIMIT + Duration::from_secs(seconds)).expect_success();
+        (name, folder, host, Process::start(&mut command))
+    });
+    for (name, _folder, host, process) in verified {
+        let finished = process.wait(HANG_LIMIT + Duration::from_secs(seconds)).expect_success();
         let text = finished.stdout.join("\n");
         assert!(text.contains("err= 0"), "{name}: {text}\n{}", finished.stderr);
         host.stop();

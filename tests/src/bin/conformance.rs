@@ -81,7 +81,8 @@ fn run(is_writing: bool) -> Result<String, Failure> {
 fn programs() -> Result<BTreeMap<String, PathBuf>, Failure> {
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
-        .args(["test", "--no-run", "--message-format=json", "-p", "fuchsine-tests", "-p", "fuchsine-dispatcher"])
+        // Of the whole workspace: for some of its packages all would be built anew, with fewer features.
+        .args(["test", "--no-run", "--message-format=json", "--workspace"])
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("cargo: {error}"))?;
