@@ -33,6 +33,9 @@ const LAYERS: &[(u8, &str)] = &[
 const PACKAGES: &[(&str, &str, &[&str])] = &[
     ("fuchsine-dispatcher", "dispatcher", &[]),
     ("fuchsine-bench", "dispatcher/bench", &["fuchsine-dispatcher"]),
+    ("fuchsine-boundary", "dispatcher/bench/boundary", &["fuchsine-boundary-drivers", "fuchsine-host"]),
+    ("fuchsine-boundary-drivers", "dispatcher/bench/boundary/drivers", &["fuchsine-driver"]),
+    ("fuchsine-boundary-module", "dispatcher/bench/boundary/module", &["fuchsine-boundary-drivers", "fuchsine-driver"]),
     ("fuchsine-driver", "host/driver", &[]),
     ("fuchsine-abi", "host/abi", &["fuchsine-dispatcher"]),
     ("fuchsine-c", "host/abi/shared", &["fuchsine-abi"]),
