@@ -1,14 +1,15 @@
 //! Example driver: a block device on a file.
 //!
 //! It binds to no node, publishes a child with the property `protocol = "block"` and serves the block protocol there, to
-//! any number of clients at once. Input and output to a file block, so each request is done by a worker thread of the
-//! slow lane and answered from there; the driver's own callbacks never wait.
+//! any number of clients at once. What is short and in the page cache is done at once, where it arrives. All else may block, so
+//! it is done by a worker thread of the slow lane and answered from there.
 //!
 //! | file | what |
 //! |---|---|
 //! | `driver` | life cycle: open and lock the file, publish the node, a last flush |
-//! | `device` | from a request to a worker thread and back to an answer |
-//! | `store` | reads, writes, holes and flushes of the file, as calls that block |
+//! | `device` | from a request to its answer, in place or by a worker thread |
+//! | `pace` | whether a short write may be done in place |
+//! | `store` | reads, writes, holes and flushes of the file, as calls that block, and reads and writes that do not |
 //! | `backing` | the file itself: found or made, locked, of the right size |
 //! | `lock` | one device a file |
 //! | `config` | the keys of the manifest |
@@ -33,6 +34,7 @@ mod config;
 mod device;
 mod driver;
 mod lock;
+mod pace;
 mod store;
 
 use fuchsine_driver::DriverEntry;

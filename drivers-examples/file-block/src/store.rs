@@ -1,4 +1,4 @@
-//! [`Store`]: the bytes of the device, in its file; every call blocks.
+//! [`Store`]: the bytes of the device, in its file; calls block unless they say otherwise.
 //!
 //! The store knows bytes and offsets, no blocks and no protocol. Calls from several threads run side by side; two that
 //! overlap are in no promised order, as on a disk.
@@ -9,13 +9,13 @@
 //! the next one would succeed without it: so nothing is flushed or changed after that.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 /// How much is written at once where a range has to be filled with zeroes by hand.
 const PIECE: usize = 256 << 10;
@@ -37,6 +37,9 @@ pub(crate) struct Store {
     /// Whether the file system is known not to make holes, or not to zero ranges. Written and read by anyone, as a hint.
     no_holes: AtomicBool,
     no_zeroing: AtomicBool,
+    /// Whether it is known not to read, or not to write, without waiting; hints as well.
+    waits_to_read: AtomicBool,
+    waits_to_write: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +60,8 @@ impl Store {
             is_lost: AtomicBool::new(false),
             no_holes: AtomicBool::new(false),
             no_zeroing: AtomicBool::new(false),
+            waits_to_read: AtomicBool::new(false),
+            waits_to_write: AtomicBool::new(false),
         }
     }
 
@@ -79,6 +84,25 @@ impl Store {
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.check_that_changes_are_kept()?;
         self.file.write_all_at(bytes, offset)
+    }
+
+    /// Fills the front of `into` from `offset` on, as far as that is in memory, and returns how much that was. Never blocks.
+    ///
+    /// What fails is left to [`read`](Self::read), which says so.
+    pub(crate) fn read_at_once(&self, offset: u64, into: &mut [u8]) -> usize {
+        let read = || rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
+        at_once(&self.waits_to_read, read)
+    }
+
+    /// Puts the front of `bytes` at `offset`, as far as nothing has to be waited for, and returns how much that was. Never
+    /// blocks.
+    ///
+    /// # Errors
+    /// Nothing may be changed any more. What the system fails is left to [`write`](Self::write), which says so.
+    pub(crate) fn write_at_once(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.check_that_changes_are_kept()?;
+        let write = || rustix::io::pwritev2(&self.file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::NOWAIT);
+        Ok(at_once(&self.waits_to_write, write))
     }
 
     /// Makes a hole of the range, where the file system can; it reads as zeroes then, and otherwise as it did before.
@@ -189,6 +213,22 @@ impl Store {
     }
 }
 
+/// How much a call did that does not wait; `waits` notes that the file system has no such call.
+fn at_once(waits: &AtomicBool, call: impl FnOnce() -> rustix::io::Result<usize>) -> usize {
+    if waits.load(Ordering::Relaxed) {
+        return 0;
+    }
+    match call() {
+        Ok(count) => count,
+        Err(error) => {
+            if matches!(error, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) {
+                waits.store(true, Ordering::Relaxed);
+            }
+            0
+        }
+    }
+}
+
 fn lost() -> io::Error {
     io::Error::other("an earlier flush failed, and what it should have kept is lost: start the driver anew")
 }
@@ -272,6 +312,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_memory_is_read_at_once_and_what_cannot_be_is_left_to_the_call_that_waits() {
+        let store = store();
+        store.write(0, &[7; 8192]).unwrap();
+        let mut bytes = [0; 4096];
+        let count = store.read_at_once(4096, &mut bytes);
+        assert!(count == 4096 && bytes == [7; 4096] || store.waits_to_read.load(Ordering::Relaxed), "{count}");
+        store.file.set_len(1024).unwrap();
+        assert_eq!(store.read_at_once(1024, &mut bytes), 0, "behind the end");
+        for missing in [Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL] {
+            let waits = AtomicBool::new(false);
+            assert_eq!(at_once(&waits, || Err(Errno::AGAIN)), 0);
+            assert_eq!(at_once(&waits, || Ok(5)), 5, "another time it may be there");
+            assert_eq!(at_once(&waits, || Err(missing)), 0);
+            assert_eq!(at_once(&waits, || panic!("it is not tried again")), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_written_at_once_is_in_the_file() {
+        let store = store();
+        let count = store.write_at_once(4096, &[9; 4096]).unwrap();
+        assert_eq!(read(&store, 4096, count), vec![9; count]);
+    }
+
+    #[test]
     fn a_hole_gives_space_back_and_zeroes_keep_it() {
         let store = store();
         store.write(0, &vec![7; 512 << 10]).unwrap();
@@ -321,6 +386,7 @@ mod tests {
         for refused in [
             store.flush(),
             store.write(0, &[8; 512]),
+            store.write_at_once(0, &[8; 512]).map(drop),
             store.discard(0, 512),
             store.zero(0, 512, true, GO_ON),
             store.zero(0, 512, false, GO_ON),

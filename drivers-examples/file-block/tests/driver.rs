@@ -3,6 +3,7 @@
 //! Method: the harness, with a fake child that speaks the block protocol; on a foreground runtime and on threads.
 
 use std::fs;
+use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 
 use fuchsine_driver::block::{BlockInfo, Flags, HEADER_LEN, Op, ReplyHeader, RequestHeader};
@@ -10,6 +11,8 @@ use fuchsine_driver::{DriverEntry, Status};
 use fuchsine_testing::{
     ForegroundRuntime, Harness, HarnessBuilder, Peer, Place, Problem, Target, shutdown_at_every_step,
 };
+use rustix::fs::Advice;
+use rustix::io::ReadWriteFlags;
 use tempfile::TempDir;
 
 static DRIVER: DriverEntry = fuchsine_file_block::DRIVER;
@@ -85,6 +88,68 @@ fn what_is_written_is_read_back_and_is_in_the_file() {
         harness.stop().unwrap();
         let bytes = disk.bytes();
         assert_eq!((bytes.len(), &bytes[512..1024]), (1 << 20, &[7; 512][..]));
+    });
+}
+
+/// How many callbacks the dispatcher of the requests was given: one a request, and one more where a worker is asked.
+fn callbacks(harness: &Harness<'_>) -> u64 {
+    let dump = harness.dump();
+    let mut dispatchers = dump.drivers.iter().flat_map(|driver| &driver.dispatchers);
+    dispatchers.find(|dispatcher| dispatcher.name.contains("file i/o")).expect("it has one").counters.accepted
+}
+
+/// Whether the file system reads what is in memory without waiting; all that Linux has of its own do.
+fn reads_at_once(disk: &Disk) -> bool {
+    let file = fs::File::open(&disk.path).unwrap();
+    let mut bytes = [0; 512];
+    rustix::io::preadv2(&file, &mut [IoSliceMut::new(&mut bytes)], 0, ReadWriteFlags::NOWAIT) == Ok(512)
+}
+
+#[test]
+fn what_is_short_and_goes_to_memory_asks_no_worker_and_what_must_reach_the_medium_does() {
+    let runtime = ForegroundRuntime::new();
+    let disk = Disk::new();
+    let harness = driver(&disk.path, "size = \"1MiB\"").start(&runtime).unwrap();
+    let client = harness.connect_child("disk", "block").unwrap();
+    let workers = |op, flags, offset, length: u32, data: &[u8]| {
+        let before = callbacks(&harness);
+        done(&client, op, flags, offset, length, data).unwrap();
+        callbacks(&harness) - before - 1
+    };
+    // The connection is made when things happen for the first time.
+    done(&client, Op::Info, Flags::NONE, 0, 0, &[]).unwrap();
+    let bytes = vec![7; 128 << 10];
+    assert_eq!(workers(Op::Write, Flags::NONE, 4096, 8192, &bytes[..8192]), 0);
+    if reads_at_once(&disk) {
+        assert_eq!(workers(Op::Read, Flags::NONE, 4096, 512, &[]), 0);
+    }
+    assert_eq!(done(&client, Op::Read, Flags::NONE, 3584, 9216, &[]).unwrap()[512..8704], bytes[..8192]);
+    assert_eq!(workers(Op::Write, Flags::NONE, 512, 512, &bytes[..512]), 1, "the rest of the page may have to be read");
+    assert_eq!(workers(Op::Write, Flags::FUA, 4096, 4096, &bytes[..4096]), 1);
+    assert_eq!(workers(Op::Write, Flags::NONE, 0, 128 << 10, &bytes), 1, "it is long");
+    assert_eq!(workers(Op::Read, Flags::NONE, 0, 128 << 10, &[]), 1);
+    assert_eq!(workers(Op::Flush, Flags::NONE, 0, 0, &[]), 1);
+    assert_eq!(workers(Op::Write, Flags::NONE, 4096, 4096, &bytes[..4096]), 0, "the flush is over");
+    drop(client);
+    harness.stop().unwrap();
+}
+
+#[test]
+fn what_is_partly_in_memory_is_read_whole() {
+    in_each_place(|place| {
+        let disk = Disk::new();
+        fs::write(&disk.path, [7; 64 << 10]).unwrap();
+        let file = fs::File::open(&disk.path).unwrap();
+        file.sync_all().unwrap();
+        let harness = driver(&disk.path, "").start(place).unwrap();
+        let client = harness.connect_child("disk", "block").unwrap();
+        // What is clean leaves memory, on a file system that is not memory itself; then one page of it comes back.
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        done(&client, Op::Write, Flags::NONE, 4096, 4096, &[8; 4096]).unwrap();
+        let read = done(&client, Op::Read, Flags::NONE, 4096, 32 << 10, &[]).unwrap();
+        assert!(read[..4096] == [8; 4096] && read[4096..] == [7; 28 << 10]);
+        drop(client);
+        harness.stop().unwrap();
     });
 }
 

@@ -3,8 +3,12 @@
 use fuchsine_driver::Status;
 use fuchsine_driver::net::Stream;
 
-/// How much is read at once. Several small requests fit; the data of a big write goes to its message directly.
+/// How much is read at once. Several small requests fit; the data of a big write goes to its message directly, and only what
+/// comes with its head is copied from here.
 const CAPACITY: usize = 8 << 10;
+
+/// How much is read at once from a client that has many small requests under way.
+const MANY: usize = 32 << 10;
 
 /// A small buffer that exists only while there is something in it or about to be.
 #[derive(Debug, Default)]
@@ -12,11 +16,13 @@ pub(crate) struct Inbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Whether small requests last came faster than they were read.
+    many: bool,
 }
 
 impl Inbox {
     pub(crate) fn new(first: Vec<u8>) -> Self {
-        Self { end: first.len(), start: 0, bytes: first }
+        Self { end: first.len(), start: 0, bytes: first, many: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,13 +42,20 @@ impl Inbox {
     /// Reads from the stream into the empty inbox. Returns the count, and whether that was all there was room for.
     pub(crate) fn fill(&mut self, stream: &Stream) -> Result<(usize, bool), Status> {
         debug_assert!(self.is_empty());
-        if self.bytes.len() < CAPACITY {
-            self.bytes.resize(CAPACITY, 0);
+        let room = if self.many { MANY } else { CAPACITY };
+        if self.bytes.len() < room {
+            self.bytes.resize(room, 0);
         }
         (self.start, self.end) = (0, 0);
-        let count = stream.try_read(&mut self.bytes)?;
+        let count = stream.try_read(&mut self.bytes[..room])?;
         self.end = count;
-        Ok((count, count == self.bytes.len()))
+        self.many |= count == room;
+        Ok((count, count == room))
+    }
+
+    /// So much data is being read past the inbox. If that is much, the less of what follows comes here the better.
+    pub(crate) fn is_passed_by(&mut self, length: usize) {
+        self.many &= length <= CAPACITY;
     }
 
     /// Gives the memory back.

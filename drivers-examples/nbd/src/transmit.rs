@@ -188,6 +188,7 @@ impl<'a> Transmission<'a> {
             Ok((count, is_full)) => {
                 self.has_read = true;
                 if is_direct {
+                    self.inbox.is_passed_by(room);
                     self.session.received(count);
                 } else {
                     self.feed_inbox()?;

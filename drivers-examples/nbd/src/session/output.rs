@@ -11,8 +11,8 @@ use super::buffer::Buffer;
 use super::slab::Key;
 use crate::protocol::request::REPLY_LEN;
 
-/// How many slices go into one write.
-const SLICES: usize = 16;
+/// How many slices go into one write: as many as a host takes.
+const SLICES: usize = 64;
 
 /// A part of the byte stream: the head of a reply, data, or both.
 #[derive(Debug)]
