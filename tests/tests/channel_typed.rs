@@ -290,6 +290,100 @@ fn a_service_ends_with_the_shutdown_of_its_dispatcher_and_its_open_calls_with_it
     });
 }
 
+/// A shutdown that begins while the handler runs is told to it as its last call, with its dispatcher current, and once. So it
+/// is to a handler that the read would not call any more.
+#[test]
+fn a_service_whose_dispatcher_shuts_down_while_it_is_called_is_told_so_at_last() {
+    in_the_foreground(|world| {
+        let home = dispatcher(world, "store");
+        let (client, server) = Client::<Store>::pair();
+        let log = Log::new();
+        let (entry, own) = (log.clone(), home.handle());
+        let served = server.serve(&home, move |incoming| match incoming {
+            Ok(_) => {
+                entry.add("request");
+                own.shutdown_async();
+            }
+            Err(status) => {
+                assert_eq!(current().map(|it| it.id()), Some(own.id()), "its dispatcher is current");
+                entry.add(format!("{status:?}"));
+            }
+        });
+        served.map_err(Status::from).expect("it begins");
+        client.send(Request::Get(1)).expect("sent");
+        world.settle();
+        assert_eq!(log.take(), ["request", "Canceled"]);
+        assert!(client.channel().is_peer_closed(), "it has let go of its end");
+        assert_eq!(client.send(Request::Get(2)).map_err(|error| error.status()), Err(Status::PeerClosed));
+    });
+}
+
+/// A handler that panics ends the service, and is called no more, not even when its dispatcher shuts down in that very call.
+#[test]
+fn a_service_that_panics_ends_without_another_call() {
+    in_the_foreground(|world| {
+        for shuts_down in [false, true] {
+            let home = dispatcher(world, "store");
+            let (client, server) = Client::<Store>::pair();
+            let log = Log::new();
+            let (entry, own) = (log.clone(), home.handle());
+            let served = server.serve(&home, move |incoming| {
+                entry.add(format!("{:?}", incoming.as_ref().err()));
+                if shuts_down {
+                    own.shutdown_async();
+                }
+                panic!("on purpose");
+            });
+            served.map_err(Status::from).expect("it begins");
+            for place in 0..3 {
+                // It may have closed already.
+                let _ = client.send(Request::Get(place));
+            }
+            world.settle();
+            assert_eq!(log.take(), ["None"]);
+            assert!(client.channel().is_peer_closed());
+        }
+    });
+}
+
+/// Who takes the read of a client's events back has ended them: their handler is dropped where that happens, and not called.
+#[test]
+fn events_that_are_taken_back_are_told_no_end() {
+    in_the_foreground(|world| {
+        let home = dispatcher(world, "home");
+        let (client, server) = Client::<Store>::pair();
+        let (log, held) = (Log::new(), Arc::new(()));
+        let (entry, hold) = (log.clone(), Arc::clone(&held));
+        let heard = client.on_events(&home, move |event| {
+            let _held = &hold;
+            entry.add(format!("{:?}", event.map(|event| event.0)));
+        });
+        heard.map_err(Status::from).expect("it begins");
+        server.send_event(Changed(1)).expect("sent");
+        world.settle();
+        drop(client.channel().cancel_read().expect("it waits"));
+        assert_eq!(Arc::strong_count(&held), 1, "the handler is gone");
+        home.shutdown_async();
+        world.settle();
+        assert_eq!(log.take(), ["Ok(1)"]);
+    });
+}
+
+/// What waits for requests or events is listed with the line that asked for it.
+#[test]
+fn a_dump_names_the_line_that_serves() {
+    in_the_foreground(|world| {
+        let home = dispatcher(world, "store");
+        let (client, server) = Client::<Store>::pair();
+        let lines = [line!() + 1, line!() + 2];
+        server.serve(&home, |_| {}).map_err(Status::from).expect("it begins");
+        client.on_events(&home, |_| {}).map_err(Status::from).expect("it begins");
+        let listed: Vec<_> =
+            home.dump().pending.iter().map(|it| (it.posted_from.file(), it.posted_from.line())).collect();
+        assert_eq!(listed, lines.map(|line| (file!(), line)));
+    });
+}
+
 /// Promise 7 within one callback: a service takes so many requests at once, then others have their turn.
 #[test]
 fn a_flood_of_requests_leaves_the_dispatcher_to_others_in_between() {

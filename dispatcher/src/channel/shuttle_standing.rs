@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::shuttle_channel::explore;
-use super::{Channel, Message};
+use super::{Channel, Client, Message, Protocol};
 use crate::runtime::{Dispatcher, DispatcherBuilder, Runtime, RuntimeBuilder};
 use crate::status::Status;
 use crate::sync::{Arc, Condvar, Mutex, thread};
@@ -127,5 +127,53 @@ fn shuttle_a_cancel_ends_a_standing_read_whatever_comes() {
         let told = Arc::clone(&bench.told);
         bench.conclude();
         assert!(told.0.lock().messages <= most, "it is not called again");
+    });
+}
+
+struct Numbers;
+
+impl Protocol for Numbers {
+    type Request = usize;
+    type Reply = ();
+    type Event = ();
+}
+
+/// A service hears requests in their order, and at last, once, why there will be no more, whether its client goes or its
+/// dispatcher shuts down first, and wherever its handler is at that moment.
+#[test]
+fn shuttle_a_service_is_told_its_end_once_whatever_comes() {
+    explore(|| {
+        let runtime = RuntimeBuilder::new().threads(2).build().expect("a model has threads");
+        let home = runtime.new_driver("home").new_dispatcher(DispatcherBuilder::new()).expect("the driver is new");
+        let (client, server) = Client::<Numbers>::pair();
+        let heard = Arc::new(Mutex::new((0, Vec::new())));
+        let hearing = Arc::clone(&heard);
+        let served = server.serve(&home, move |incoming| {
+            let request = incoming.map(super::Incoming::into_request);
+            thread::yield_now();
+            let mut heard = hearing.lock();
+            assert!(heard.1.is_empty(), "the end is the last word");
+            match request {
+                Ok(number) => {
+                    assert_eq!(number, heard.0);
+                    heard.0 += 1;
+                }
+                Err(end) => heard.1.push(end),
+            }
+        });
+        served.map_err(Status::from).expect("it begins");
+        let outside = thread::spawn("outside", move || {
+            for number in 0..2 {
+                // The server may have ended.
+                let _ = client.send(number);
+            }
+        });
+        home.shutdown_async();
+        outside.expect("a thread").join().expect("it ends");
+        runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
+        let counters = runtime.counters();
+        assert!(counters.add_up() && counters.pending == 0, "{counters:?}");
+        let heard = heard.lock();
+        assert!(matches!(*heard.1, [Status::Canceled | Status::PeerClosed]), "{heard:?}");
     });
 }

@@ -19,11 +19,27 @@ use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Point};
 
-/// A user's handler as a callback that stays.
-struct StandingFn<F> {
+/// What is called each time that there is something to read.
+pub(super) trait Stand: Send + 'static {
+    /// There is something, or why nothing more will come. Whether it waits for more.
+    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()>;
+
+    /// It would have waited for more, and its dispatcher shuts down. It is dropped next, and nothing that it does here may
+    /// panic.
+    fn is_refused(&mut self) {}
+}
+
+impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stand for F {
+    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()> {
+        self(outcome)
+    }
+}
+
+/// A handler as a callback that stays.
+struct StandingFn<S> {
     pair: Arc<ChannelPair>,
     place: Place,
-    handler: F,
+    handler: S,
 }
 
 /// Gives the place up, also if the handler panics.
@@ -38,7 +54,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stay for StandingFn<F> {
+impl<S: Stand> Stay for StandingFn<S> {
     fn invoke(&mut self, outcome: Outcome) -> Then {
         let StandingFn { pair, place, handler } = self;
         if outcome != HAS_BEGUN {
@@ -48,7 +64,7 @@ impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stay for 
         let _running = Running { pair, side: place.side() };
         probe::point(Point::Begin);
         let told = outcome.into_result().map(drop);
-        if handler(told).is_break() || told.is_err() {
+        if handler.stand(told).is_break() || told.is_err() {
             return Then::Ended;
         }
         std::mem::forget(ends);
@@ -56,18 +72,23 @@ impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stay for 
     }
 
     fn wait_again(&mut self, again: &mut Again<'_>) {
-        let StandingFn { pair, place, .. } = self;
+        let StandingFn { pair, place, handler } = self;
         probe::point(Point::Read);
         let side = place.side();
+        let mut is_refused = false;
         pair.register_again(side, place.generation(), |there, generation| {
             *place = Place::new(side, Wanted::Message, generation);
             let id = again.accept(there.map(|there| match there {
                 Completion::Ready => IS_READY,
                 Completion::PeerClosed => Outcome::Failed(Status::PeerClosed),
                 Completion::Canceled => Outcome::Canceled,
-            }))?;
-            Some(Registered { dispatcher: Arc::clone(again.dispatcher()), id })
+            }));
+            is_refused = id.is_none();
+            Some(Registered { dispatcher: Arc::clone(again.dispatcher()), id: id? })
         });
+        if is_refused {
+            handler.is_refused();
+        }
     }
 }
 
@@ -119,8 +140,18 @@ impl Channel {
     where
         F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static,
     {
+        self.begin_standing_read_as(Site::caller(), dispatcher, handler)
+    }
+
+    /// Like [`begin_standing_read`](Channel::begin_standing_read), with what is listed as the caller.
+    pub(super) fn begin_standing_read_as<S: Stand>(
+        &self,
+        site: Site,
+        dispatcher: &DispatcherHandle,
+        handler: S,
+    ) -> Result<(), Refused<S>> {
         let make = |pair, place, handler| Callback::staying(StandingFn { pair, place, handler });
-        self.begin_wait_as(Wanted::Message, dispatcher, Site::caller(), handler, make, |pair, accept| {
+        self.begin_wait_as(Wanted::Message, dispatcher, site, handler, make, |pair, accept| {
             pair.register_as(self.side, true, accept)?;
             pair.readers.note(self.side, dispatcher.id().as_raw());
             Ok(())

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use fuchsine_dispatcher::event_loop::{EventLoop, Job, LoopHandle, LoopManager};
 use fuchsine_dispatcher::{
-    Arena, Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Lane, Message, Runtime, RuntimeBuilder,
+    Arena, Channel, Client as TypedClient, Dispatcher, DispatcherBuilder, DispatcherHandle, Incoming, Instant, Lane,
+    Message, Protocol, Runtime, RuntimeBuilder,
 };
 
 /// A path and its name.
@@ -35,6 +36,7 @@ pub(crate) const PATHS: &[Path] = &[
     Path { name: "inline", what: "a round trip by channel between two idle drivers, inline", run: inline },
     Path { name: "standing", what: "the same with reads that stand", run: standing },
     Path { name: "hop", what: "the same where every call is deferred", run: hop },
+    Path { name: "typed", what: "a call of a typed server, inline, and the value of its reply", run: typed },
     Path { name: "timer", what: "a far timer is armed and canceled", run: timer },
     Path { name: "wake", what: "a future wakes itself and is polled", run: wake },
     Path { name: "spawn", what: "a future is spawned, polled once and ends", run: spawn },
@@ -264,6 +266,53 @@ fn hop(count: u64) {
     let runtime = runtime().inline_depth(0).build().expect("the system has threads");
     let server = round_trips(&runtime, count);
     assert_eq!(server.dump().inlined, 0, "the server was called in its turns");
+    runtime.shutdown(Duration::from_secs(300)).expect("the runtime ends");
+}
+
+struct Doubling;
+
+impl Protocol for Doubling {
+    type Request = u64;
+    type Reply = u64;
+    type Event = ();
+}
+
+struct Asker {
+    client: TypedClient<Doubling>,
+    home: DispatcherHandle,
+    left: u64,
+    ended: Sender<()>,
+}
+
+fn ask_typed(mut asker: Box<Asker>) {
+    if asker.left == 0 {
+        return asker.ended.send(()).expect("it is awaited");
+    }
+    let (client, home, number) = (asker.client.clone(), asker.home.clone(), asker.left);
+    asker.left -= 1;
+    let told = move |reply| {
+        assert_eq!(reply, Ok(number * 2), "the server doubles");
+        ask_typed(asker);
+    };
+    let _begun = client.begin_call(&home, number, Instant::INFINITE, told).expect("the server listens");
+}
+
+/// Calls of a typed server, whose handler is called for each of them and not registered by its user.
+fn typed(count: u64) {
+    let runtime = runtime().build().expect("the system has threads");
+    let (home, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (client, end) = TypedClient::<Doubling>::pair();
+    end.serve(&server.handle(), |incoming| {
+        if let Ok(Incoming::Call(number, responder)) = incoming {
+            responder.reply(number * 2).expect("the client waits");
+        }
+    })
+    .expect("registered");
+    let (ended, end) = channel();
+    let asker = Box::new(Asker { client, home: home.handle(), left: count, ended });
+    home.post_task(move |_| ask_typed(asker)).expect("accepted");
+    end.recv().expect("every operation happened");
+    assert!(server.dump().inlined >= count, "the server was called inline");
     runtime.shutdown(Duration::from_secs(300)).expect("the runtime ends");
 }
 

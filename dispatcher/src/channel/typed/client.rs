@@ -109,13 +109,15 @@ impl<P: Protocol> Client<P> {
     ///
     /// # Errors
     /// [`Refused`] with the handler, as [`Channel::begin_read`].
+    #[track_caller]
     pub fn on_events<F>(&self, dispatcher: &DispatcherHandle, handler: F) -> Result<(), Refused<F>>
     where
         F: FnMut(Result<P::Event, Status>) + Send + 'static,
     {
         let hold = Hold::Guest(Arc::downgrade(&self.channel));
         let events: Events<P, F> = Events { handler, protocol: PhantomData };
-        listen(hold, dispatcher, events).map_err(|refused| refused.map(|(_, events)| events.handler))
+        listen(Site::caller(), &self.channel, hold, dispatcher, events)
+            .map_err(|refused| refused.map(|events| events.handler))
     }
 }
 
@@ -138,8 +140,12 @@ struct Events<P, F> {
 }
 
 impl<P: Protocol, F: FnMut(Result<P::Event, Status>) + Send + 'static> Hear for Events<P, F> {
-    fn hear(&mut self, message: Result<Message, Status>) {
-        (self.handler)(message.and_then(take_event::<P>));
+    fn hear(&mut self, _: &Arc<Channel>, message: Message) {
+        (self.handler)(take_event::<P>(message));
+    }
+
+    fn end(&mut self, why: Status) {
+        (self.handler)(Err(why));
     }
 }
 

@@ -1,20 +1,28 @@
-//! One handler for whatever comes: it is called for each message, and registers itself again until the channel ends.
+//! One handler for whatever comes: it is called for each message, by a read that stands, until the channel ends.
 //!
-//! The listener lives in a place that it shares with its registered read. The read takes it out, so no lock is held while
-//! the handler runs, and puts it back before it registers the next one. A handler that panics takes the listener along.
+//! The end is told once, by the last call. Where the read ends without being called with it, because the dispatcher began
+//! to shut down while the handler ran, the listener tells it when it is dropped, which happens with the dispatcher current. A
+//! handler that panics, and one whose read is taken back, are told no end.
 
+use std::ops::ControlFlow;
+
+use crate::channel::standing_read::Stand;
 use crate::channel::{Channel, Message, ReadError, Refused};
 use crate::runtime::DispatcherHandle;
+use crate::site::Site;
 use crate::status::Status;
-use crate::sync::{Arc, Mutex, Weak};
+use crate::sync::{Arc, Weak};
 
 /// How many messages a call takes before it leaves the dispatcher to others.
 const AT_ONCE: usize = 16;
 
 /// What is told each message, and at last, once, why there will be no more.
 pub(super) trait Hear: Send + 'static {
-    /// A message, or the end.
-    fn hear(&mut self, message: Result<Message, Status>);
+    /// A message that came to this end.
+    fn hear(&mut self, channel: &Arc<Channel>, message: Message);
+
+    /// Why no more will come.
+    fn end(&mut self, why: Status);
 }
 
 /// How a listener holds its end.
@@ -25,64 +33,82 @@ pub(super) enum Hold {
     Guest(Weak<Channel>),
 }
 
-impl Hold {
-    fn channel(&self) -> Option<Arc<Channel>> {
-        match self {
-            Hold::Owner(channel) => Some(Arc::clone(channel)),
-            Hold::Guest(channel) => channel.upgrade(),
-        }
-    }
-}
-
-struct Listener<H> {
+struct Listener<H: Hear> {
     hold: Hold,
-    home: DispatcherHandle,
+    /// `None` once it has been told the end.
+    hearer: Option<H>,
+    /// Whether it is not called again because the dispatcher shuts down.
+    is_refused: bool,
+}
+
+/// Begins to listen to an end. When that is refused, the hearer comes back.
+pub(super) fn listen<H: Hear>(
+    site: Site,
+    channel: &Channel,
+    hold: Hold,
+    home: &DispatcherHandle,
     hearer: H,
-}
-
-type Place<H> = Arc<Mutex<Option<Listener<H>>>>;
-
-/// Begins to listen. When that is refused, everything comes back.
-pub(super) fn listen<H: Hear>(hold: Hold, home: &DispatcherHandle, hearer: H) -> Result<(), Refused<(Hold, H)>> {
-    let place = Arc::new(Mutex::new(Some(Listener { hold, home: home.clone(), hearer })));
-    register(&place).map_err(|(status, listener)| Refused::new("listener", status, (listener.hold, listener.hearer)))
-}
-
-fn register<H: Hear>(place: &Place<H>) -> Result<(), (Status, Listener<H>)> {
-    let take = || place.lock().take().expect("it is in its place while nothing is registered");
-    let parts = place.lock().as_ref().map(|listener| (listener.hold.channel(), listener.home.clone()));
-    let Some((Some(channel), home)) = parts else { return Err((Status::Canceled, take())) };
-    let own = Arc::clone(place);
-    channel.begin_read(&home, move |outcome| turn(&own, outcome)).map_err(|refused| (refused.into_status(), take()))
-}
-
-fn turn<H: Hear>(place: &Place<H>, outcome: Result<(), Status>) {
-    let taken = place.lock().take();
-    let Some(mut listener) = taken else { return };
-    if let Some(status) = listener.hear_all(outcome) {
-        return listener.hearer.hear(Err(status));
-    }
-    *place.lock() = Some(listener);
-    if let Err((status, mut listener)) = register(place) {
-        listener.hearer.hear(Err(match status {
-            Status::Unavailable => Status::Canceled,
-            status => status,
-        }));
-    }
+) -> Result<(), Refused<H>> {
+    let listener = Listener { hold, hearer: Some(hearer), is_refused: false };
+    channel
+        .begin_standing_read_as(site, home, listener)
+        .map_err(|refused| refused.map(|mut listener| listener.hearer.take().expect("nothing has been told to it")))
 }
 
 impl<H: Hear> Listener<H> {
     /// Takes what is there, up to a limit. The answer is why nothing more will come.
-    fn hear_all(&mut self, outcome: Result<(), Status>) -> Option<Status> {
-        let channel = self.hold.channel().filter(|_| outcome != Err(Status::Canceled));
-        let Some(channel) = channel else { return Some(Status::Canceled) };
+    fn hear_all(&mut self) -> Option<Status> {
+        let upgraded;
+        let channel = match &self.hold {
+            Hold::Owner(channel) => channel,
+            Hold::Guest(channel) => {
+                upgraded = channel.upgrade();
+                // It has closed, of which the read is told when it waits again.
+                upgraded.as_ref()?
+            }
+        };
+        let hearer = self.hearer.as_mut()?;
         for _ in 0..AT_ONCE {
             match channel.try_read() {
-                Ok(message) => self.hearer.hear(Ok(message)),
+                Ok(message) => hearer.hear(channel, message),
                 Err(ReadError::ShouldWait) => break,
                 Err(ReadError::PeerClosed) => return Some(Status::PeerClosed),
             }
         }
         None
+    }
+
+    fn end(&mut self, why: Status) {
+        if let Some(mut hearer) = self.hearer.take() {
+            hearer.end(why);
+        }
+    }
+}
+
+impl<H: Hear> Stand for Listener<H> {
+    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()> {
+        let end = match outcome {
+            Err(why) => Some(why),
+            Ok(()) => self.hear_all(),
+        };
+        match end {
+            None => ControlFlow::Continue(()),
+            Some(why) => {
+                self.end(why);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn is_refused(&mut self) {
+        self.is_refused = true;
+    }
+}
+
+impl<H: Hear> Drop for Listener<H> {
+    fn drop(&mut self) {
+        if self.is_refused {
+            self.end(Status::Canceled);
+        }
     }
 }

@@ -8,8 +8,9 @@ use super::listen::{Hear, Hold, listen};
 use super::{Protocol, ReceiveError};
 use crate::channel::{Channel, Message, Refused, Txid, WriteError};
 use crate::runtime::DispatcherHandle;
+use crate::site::Site;
 use crate::status::Status;
-use crate::sync::{Arc, Weak};
+use crate::sync::Arc;
 
 /// The server's end of a protocol. It closes when the server and all [`Responder`]s of it are gone.
 pub struct Server<P: Protocol> {
@@ -107,30 +108,30 @@ impl<P: Protocol> Server<P> {
     ///     Ok(())
     /// }
     /// ```
+    #[track_caller]
     pub fn serve<F>(self, dispatcher: &DispatcherHandle, handler: F) -> Result<(), Refused<(Self, F)>>
     where
         F: FnMut(Result<Incoming<P>, Status>) + Send + 'static,
     {
-        let channel = Arc::downgrade(&self.channel);
-        let requests: Requests<P, F> = Requests { channel, handler, protocol: PhantomData };
-        listen(Hold::Owner(Arc::clone(&self.channel)), dispatcher, requests)
-            .map_err(|refused| refused.map(|(_, requests)| (self, requests.handler)))
+        let (requests, hold) = (Requests::<P, F> { handler, protocol: PhantomData }, Arc::clone(&self.channel));
+        listen(Site::caller(), &self.channel, Hold::Owner(hold), dispatcher, requests)
+            .map_err(|refused| refused.map(|requests| (self, requests.handler)))
     }
 }
 
 /// A user's handler of requests.
 struct Requests<P, F> {
-    channel: Weak<Channel>,
     handler: F,
     protocol: Of<P>,
 }
 
 impl<P: Protocol, F: FnMut(Result<Incoming<P>, Status>) + Send + 'static> Hear for Requests<P, F> {
-    fn hear(&mut self, message: Result<Message, Status>) {
-        (self.handler)(message.and_then(|message| {
-            let channel = self.channel.upgrade().ok_or(Status::Canceled)?;
-            Ok(Incoming::of(message, &channel)?)
-        }));
+    fn hear(&mut self, channel: &Arc<Channel>, message: Message) {
+        (self.handler)(Incoming::of(message, channel).map_err(Status::from));
+    }
+
+    fn end(&mut self, why: Status) {
+        (self.handler)(Err(why));
     }
 }
 
