@@ -1,5 +1,6 @@
 //! Suspend and resume.
 
+use fuchsine_driver::net::{Interest, Listener, Readiness, Stream};
 use fuchsine_driver::{Dispatcher, DriverContext, Irq, IrqEvent, Status};
 
 use crate::told::{Broken, Checked, Teller, refused, same, telling};
@@ -11,6 +12,7 @@ pub(crate) async fn check(cx: &DriverContext) -> Checked {
     let (checked, checking) = (always_on.clone(), cx.clone());
     let checking = always_on.spawn(async move {
         while_it_is_suspended(&checking, &checked).await?;
+        what_comes_by_a_socket_wakes_it(&checking, &checked).await?;
         a_resume_before_the_end_is_told(&checking).await
     })?;
     checking.await?
@@ -40,9 +42,7 @@ async fn while_it_is_suspended(cx: &DriverContext, always_on: &Dispatcher) -> Ch
     })?;
     same("whether it can be resumed", (cx.is_suspended(), cx.resume()), (false, false))?;
 
-    let (suspended, quiet) = telling();
-    cx.suspend(move |outcome| suspended.tell(outcome.is_ok()))?;
-    same("how the suspend ended", quiet.next().await, Some(true))?;
+    suspended(cx).await?;
     same("whether it is suspended", cx.is_suspended(), true)?;
     let error = refused("a second suspend", cx.suspend(|_| ()))?;
     same("why", error.status(), Status::AlreadyExists)?;
@@ -62,6 +62,55 @@ async fn while_it_is_suspended(cx: &DriverContext, always_on: &Dispatcher) -> Ch
     binding.unbind()?;
     drop(teller);
     same("what is left of it", told.next().await, None)
+}
+
+/// A listener and a stream are wake vectors: first a connection wakes the driver, then what comes over it.
+async fn what_comes_by_a_socket_wakes_it(cx: &DriverContext, always_on: &Dispatcher) -> Checked {
+    let listener = Listener::bind_on(&cx.dispatcher(), "127.0.0.1:0").map_err(|error| error.into_status())?;
+    let (teller, told) = telling();
+    let (asking, waking) = (teller.clone(), cx.clone());
+    cx.on_resume_request(move || {
+        asking.tell("asked");
+        waking.resume();
+    })?;
+    let expected = [("asked", "what comes first"), ("by the socket", "then"), ("parked", "last")];
+
+    let vector = cx.add_wake_vector(&listener)?;
+    let connected = teller.clone();
+    let tell =
+        move |ready: Result<Readiness, Status>| connected.tell(if ready.is_ok() { "by the socket" } else { "no" });
+    listener.begin_wait(&cx.dispatcher(), tell)?;
+    suspended(cx).await?;
+    post(&cx.dispatcher(), &teller, "parked")?;
+    let (client, address) = (always_on.clone(), listener.local_address().to_owned());
+    let client = client.spawn(async move { Stream::connect(&address).await })?.await?.map_err(|e| e.into_status())?;
+    for (expected, what) in expected {
+        same(what, told.next().await, Some(expected))?;
+    }
+    let (stream, _) = listener.try_accept()?;
+    drop((vector, listener));
+
+    let vector = cx.add_wake_vector(&stream)?;
+    let arrived = teller.clone();
+    let tell = move |ready: Result<Readiness, Status>| arrived.tell(if ready.is_ok() { "by the socket" } else { "no" });
+    stream.begin_wait(&cx.dispatcher(), Interest::READABLE, tell)?;
+    suspended(cx).await?;
+    post(&cx.dispatcher(), &teller, "parked")?;
+    same("how much is sent", client.try_write(b"wake up")?, 7)?;
+    for (expected, what) in expected {
+        same(what, told.next().await, Some(expected))?;
+    }
+    cx.clear_resume_request();
+    drop(vector);
+    drop(teller);
+    same("what is left of it", told.next().await, None)
+}
+
+/// Suspends the driver, and waits until that is so.
+async fn suspended(cx: &DriverContext) -> Checked {
+    let (suspended, quiet) = telling();
+    cx.suspend(move |outcome| suspended.tell(outcome.is_ok()))?;
+    same("how the suspend ended", quiet.next().await, Some(true))
 }
 
 async fn a_resume_before_the_end_is_told(cx: &DriverContext) -> Checked {

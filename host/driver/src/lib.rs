@@ -99,7 +99,7 @@ pub use message::{Arena, Handle, HandleKind, Message};
 pub use net::BindError;
 pub use node::{AddChildError, Child, ChildNode, Node, Parent};
 pub use offload::{Lane, OffloadError, OffloadHandle, StopToken, blocking, offload};
-pub use power::WakeVector;
+pub use power::{WakeObject, WakeVector};
 pub use status::{Canceled, Status};
 pub use task::{JoinError, JoinHandle, spawn};
 pub use time::{Instant, Sleep, sleep, sleep_until, timeout};

@@ -1,7 +1,8 @@
 //! Suspend and resume: a driver that has nothing to do stands still, and loses nothing.
 
-use crate::abi::{WakeVectorObject, here};
+use crate::abi::{SocketObject, WakeVectorObject, here};
 use crate::dispatcher::PostError;
+use crate::net::{Interest, Listener, Stream};
 use crate::{Canceled, DriverContext, Irq, Status};
 
 impl DriverContext {
@@ -73,15 +74,53 @@ impl DriverContext {
         self.object().clear_resume_requester();
     }
 
-    /// Makes an irq a wake vector: when it is triggered while the driver is suspended, what
-    /// [`on_resume_request`](Self::on_resume_request) has set is called, and the irq's handler is the first to run after the
-    /// resume. That lasts until the answer is dropped.
+    /// Makes an irq, a listener or a stream a wake vector: when the irq is triggered, or the socket has something to accept
+    /// or to read and somebody waits for that, while the driver is suspended, what
+    /// [`on_resume_request`](Self::on_resume_request) has set is called, and the handler of the irq, or the callback of the
+    /// wait, is the first to run after the resume. That lasts until the answer is dropped; it does not keep a socket open.
     ///
     /// # Errors
     /// `BadState`: the driver is suspended, or stopping.
-    pub fn add_wake_vector(&self, irq: &Irq) -> Result<WakeVector, Status> {
-        self.object().add_wake_vector(irq.object()).map(|object| WakeVector { _object: object })
+    pub fn add_wake_vector(&self, source: &impl WakeObject) -> Result<WakeVector, Status> {
+        source.register(self)
     }
+}
+
+/// What can be a [wake vector](DriverContext::add_wake_vector): an [`Irq`], a [`Listener`], a [`Stream`].
+pub trait WakeObject: sealed::Register {}
+
+impl<T: sealed::Register> WakeObject for T {}
+
+mod sealed {
+    use super::{DriverContext, Status, WakeVector};
+
+    pub trait Register {
+        /// Has the host take it for a wake vector of this driver.
+        fn register(&self, cx: &DriverContext) -> Result<WakeVector, Status>;
+    }
+}
+
+impl sealed::Register for Irq {
+    fn register(&self, cx: &DriverContext) -> Result<WakeVector, Status> {
+        cx.object().add_wake_vector(self.object()).map(|object| WakeVector { _object: object })
+    }
+}
+
+impl sealed::Register for Listener {
+    fn register(&self, cx: &DriverContext) -> Result<WakeVector, Status> {
+        over_socket(cx, self.object())
+    }
+}
+
+impl sealed::Register for Stream {
+    fn register(&self, cx: &DriverContext) -> Result<WakeVector, Status> {
+        over_socket(cx, self.object())
+    }
+}
+
+fn over_socket(cx: &DriverContext, socket: &SocketObject) -> Result<WakeVector, Status> {
+    let added = cx.object().add_socket_wake_vector(socket, Interest::READABLE.to_raw());
+    added.map(|object| WakeVector { _object: object })
 }
 
 /// A registered wake vector. Dropping it takes the registration back.

@@ -12,6 +12,7 @@ use super::closure::{caught, give_callback};
 use super::irq::IrqObject;
 use super::objects::{CastMut, ContextObject, DispatcherObject, object};
 use super::site::CallSite;
+use super::socket::SocketObject;
 use super::types::{Panic, RawWakeVector};
 use crate::{Canceled, Status};
 
@@ -72,6 +73,20 @@ impl ContextObject {
         let mut vector = ptr::null_mut();
         // SAFETY: all pointers are valid for the call.
         let added = unsafe { (table().context_add_wake_vector)(self.raw(), irq.raw(), &raw mut vector) };
+        Status::result_of(added)?;
+        // SAFETY: on success the host has stored an owned pointer.
+        Ok(unsafe { WakeVectorObject::from_owned(vector) })
+    }
+
+    pub(crate) fn add_socket_wake_vector(
+        &self,
+        socket: &SocketObject,
+        interest: u32,
+    ) -> Result<WakeVectorObject, Status> {
+        let mut vector = ptr::null_mut();
+        // SAFETY: all pointers are valid for the call.
+        let added =
+            unsafe { (table().context_add_socket_wake_vector)(self.raw(), socket.raw(), interest, &raw mut vector) };
         Status::result_of(added)?;
         // SAFETY: on success the host has stored an owned pointer.
         Ok(unsafe { WakeVectorObject::from_owned(vector) })

@@ -416,4 +416,16 @@ pub struct Table {
         unsafe extern "C" fn(context: *const RawContext, irq: *mut RawIrq, out: *mut *mut RawWakeVector) -> i32,
     /// Takes the registration back; null is allowed.
     pub wake_vector_release: unsafe extern "C" fn(vector: *mut RawWakeVector),
+
+    // ---- Revision 3: wake vectors on sockets -------------------------------------------------------------------
+    /// Makes a socket a wake vector of the driver, for bits of `READABLE`, `WRITABLE`: a wait on it that comes to pass while
+    /// the driver is suspended calls the requester, and its callback is the first to run after the resume. That goes for
+    /// waits that are pending already, too. `out` receives the owned registration, which does not keep the socket open.
+    /// `InvalidArgs`: no bit. `BadState`: the driver is suspended, or shuts down.
+    pub context_add_socket_wake_vector: unsafe extern "C" fn(
+        context: *const RawContext,
+        socket: *mut RawSocket,
+        interest: u32,
+        out: *mut *mut RawWakeVector,
+    ) -> i32,
 }

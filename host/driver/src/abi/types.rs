@@ -9,7 +9,7 @@ pub const ABI_VERSION: u32 = 1;
 
 /// Counts additions at the end of [`Table`](super::Table) or [`DriverEntry`](super::DriverEntry). A driver needs a
 /// host whose table is at least as large as the one it was built with.
-pub const ABI_REVISION: u32 = 2;
+pub const ABI_REVISION: u32 = 3;
 
 macro_rules! opaque {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

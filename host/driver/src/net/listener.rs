@@ -41,6 +41,10 @@ impl Listener {
         Ok(Listener { socket, local })
     }
 
+    pub(crate) fn object(&self) -> &SocketObject {
+        &self.socket
+    }
+
     /// The real address, in the form that `bind` takes.
     pub fn local_address(&self) -> &str {
         &self.local

@@ -36,6 +36,10 @@ impl Stream {
         Stream { read_wait: Mutex::default(), write_wait: Mutex::default(), socket }
     }
 
+    pub(crate) fn object(&self) -> &SocketObject {
+        &self.socket
+    }
+
     /// Connects to `HOST:PORT` or `unix:/path`, from the current dispatcher.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ const WORD: usize = size_of::<usize>();
 
 #[test]
 fn the_table_keeps_its_layout() {
-    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 2));
+    assert_eq!((ABI_VERSION, ABI_REVISION), (1, 3));
     assert_eq!(size_of::<Header>(), 8 + WORD);
     let fields = [
         ("dispatcher_current", offset_of!(Table, dispatcher_current)),
@@ -100,6 +100,7 @@ fn the_table_keeps_its_layout() {
         ("context_set_resume_requester", offset_of!(Table, context_set_resume_requester)),
         ("context_add_wake_vector", offset_of!(Table, context_add_wake_vector)),
         ("wake_vector_release", offset_of!(Table, wake_vector_release)),
+        ("context_add_socket_wake_vector", offset_of!(Table, context_add_socket_wake_vector)),
     ];
     for (index, (name, offset)) in fields.iter().enumerate() {
         assert_eq!(*offset, size_of::<Header>() + index * WORD, "{name} has moved");

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
-use fuchsine_dispatcher::{Canceled, Interest, Irq, WakeVector};
+use fuchsine_dispatcher::{Canceled, Interest, Irq, WakeVector, WakeVectorError};
 use fuchsine_driver::abi::host::{HostCallback, HostResumeRequester};
-use fuchsine_driver::abi::{Callback, OK, RawContext, RawIrq, RawWakeVector, ResumeRequester};
+use fuchsine_driver::abi::{Callback, OK, RawContext, RawIrq, RawSocket, RawWakeVector, ResumeRequester};
 use parking_lot::Mutex;
 
+use super::sockets::interest;
 use super::{contain_here, disown, lend, own};
 use crate::host::Instance;
+use crate::net::Socket;
 
 /// # Safety
 /// The caller of the table function holds `pointer` for `'a`.
@@ -78,9 +80,34 @@ pub(super) unsafe extern "C" fn add_wake_vector(
 ) -> i32 {
     // SAFETY: the caller holds both.
     let (instance, irq) = unsafe { (instance(context), lend::<Irq, _>(irq)) };
-    match instance.driver.register_wake_vector(irq, Interest::READABLE) {
+    // SAFETY: the out parameter is valid for the call.
+    unsafe { hand_out(instance.driver.register_wake_vector(irq, Interest::READABLE), out) }
+}
+
+pub(super) unsafe extern "C" fn add_socket_wake_vector(
+    context: *const RawContext,
+    socket: *mut RawSocket,
+    interest_bits: u32,
+    out: *mut *mut RawWakeVector,
+) -> i32 {
+    let interest = match interest(interest_bits) {
+        Ok(interest) => interest,
+        Err(status) => return status.as_raw(),
+    };
+    // SAFETY: the caller holds both.
+    let (instance, socket) = unsafe { (instance(context), lend::<Socket, _>(socket)) };
+    // SAFETY: the out parameter is valid for the call.
+    unsafe { hand_out(socket.register_wake_vector(&instance.driver, interest), out) }
+}
+
+/// Gives the caller the registration, if there is one.
+///
+/// # Safety
+/// `out` is valid for the call.
+unsafe fn hand_out(added: Result<WakeVector, WakeVectorError>, out: *mut *mut RawWakeVector) -> i32 {
+    match added {
         Ok(vector) => {
-            // SAFETY: the out parameter is valid for the call.
+            // SAFETY: the caller vouches for the pointer.
             unsafe { *out = own(vector) };
             OK
         }

@@ -176,7 +176,8 @@ enum WaitOn {
     Fd(WaitHandle),
 }
 
-fn interest(bits: u32) -> Result<Interest, Status> {
+/// What bits of the interface stand for.
+pub(super) fn interest(bits: u32) -> Result<Interest, Status> {
     match (bits & READABLE != 0, bits & WRITABLE != 0) {
         (true, true) => Ok(Interest::READABLE | Interest::WRITABLE),
         (true, false) => Ok(Interest::READABLE),

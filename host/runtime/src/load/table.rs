@@ -110,4 +110,6 @@ pub(super) static TABLE: Table = Table {
     context_set_resume_requester: power::set_resume_requester,
     context_add_wake_vector: power::add_wake_vector,
     wake_vector_release: power::wake_vector_release,
+
+    context_add_socket_wake_vector: power::add_socket_wake_vector,
 };

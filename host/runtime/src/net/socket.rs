@@ -10,7 +10,9 @@ use std::sync::{Arc, Weak};
 
 #[cfg(feature = "testing")]
 use fuchsine_dispatcher::testing::sim;
-use fuchsine_dispatcher::{DispatcherHandle, Interest, Site, Status, WaitHandle};
+use fuchsine_dispatcher::{
+    DispatcherHandle, Driver, Interest, Site, Status, WaitHandle, WakeSource, WakeVector, WakeVectorError,
+};
 use fuchsine_driver::abi::host::HostReadyCallback;
 use parking_lot::Mutex;
 
@@ -27,8 +29,8 @@ pub(crate) struct Socket {
 
 #[derive(Debug)]
 enum Kind {
-    Listener(real::Listener),
-    Stream(real::Stream),
+    Listener(Arc<real::Listener>, WakeSource),
+    Stream(Arc<real::Stream>, WakeSource),
     #[cfg(feature = "testing")]
     SimListener(sim::Listener),
     #[cfg(feature = "testing")]
@@ -76,6 +78,21 @@ impl Socket {
         Socket { kind, waits: Arc::default() }
     }
 
+    /// A socket of the system has no identity by itself: its number may be that of another one tomorrow. So it is waited on by
+    /// way of a source that has one, and shares it.
+    fn over_listener(listener: real::Listener) -> Socket {
+        let listener = Arc::new(listener);
+        let source = WakeSource::over(Arc::clone(&listener));
+        Socket::new(Kind::Listener(listener, source))
+    }
+
+    /// As [`over_listener`](Self::over_listener).
+    fn over_stream(stream: real::Stream) -> Socket {
+        let stream = Arc::new(stream);
+        let source = WakeSource::over(Arc::clone(&stream));
+        Socket::new(Kind::Stream(stream, source))
+    }
+
     /// Listens on an address; gives the real one too.
     #[cfg_attr(not(feature = "testing"), expect(unused_variables, reason = "only a simulated network is found by it"))]
     pub(crate) fn listen(
@@ -93,7 +110,7 @@ impl Socket {
         let parsed = parse(address)?;
         let listener = real::Listener::bind(&parsed).map_err(fail)?;
         let local = listener.local_address().map_err(fail)?;
-        Ok((Socket::new(Kind::Listener(listener)), local))
+        Ok((Socket::over_listener(listener), local))
     }
 
     /// Begins to connect to an address.
@@ -108,15 +125,15 @@ impl Socket {
                 .map_err(fail);
         }
         let parsed = parse(address)?;
-        real::Stream::connect(&parsed).map(|stream| Socket::new(Kind::Stream(stream))).map_err(fail)
+        real::Stream::connect(&parsed).map(Socket::over_stream).map_err(fail)
     }
 
     /// Takes a connection that waits, with the address of its other side.
     pub(crate) fn accept(&self) -> io::Result<(Socket, String)> {
         match &self.kind {
-            Kind::Listener(listener) => {
+            Kind::Listener(listener, _) => {
                 let (stream, peer) = listener.accept()?;
-                Ok((Socket::new(Kind::Stream(stream)), peer))
+                Ok((Socket::over_stream(stream), peer))
             }
             #[cfg(feature = "testing")]
             Kind::SimListener(listener) => {
@@ -131,7 +148,7 @@ impl Socket {
     /// The pending error, which is cleared.
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match &self.kind {
-            Kind::Stream(stream) => stream.take_error(),
+            Kind::Stream(stream, _) => stream.take_error(),
             #[cfg(feature = "testing")]
             Kind::SimStream(_) => Ok(None),
             _ => Err(wrong_kind()),
@@ -143,7 +160,7 @@ impl Socket {
             return Ok(0);
         }
         match &self.kind {
-            Kind::Stream(stream) => stream.read(into),
+            Kind::Stream(stream, _) => stream.read(into),
             #[cfg(feature = "testing")]
             Kind::SimStream(stream) => stream.read(into),
             _ => Err(wrong_kind()),
@@ -152,7 +169,7 @@ impl Socket {
 
     pub(crate) fn write(&self, slices: &SlicesOut<'_>) -> io::Result<usize> {
         match &self.kind {
-            Kind::Stream(stream) => stream.write(slices),
+            Kind::Stream(stream, _) => stream.write(slices),
             #[cfg(feature = "testing")]
             Kind::SimStream(stream) => write_each(stream, slices),
             _ => Err(wrong_kind()),
@@ -166,7 +183,7 @@ impl Socket {
             Direction::Both => Shutdown::Both,
         };
         match &self.kind {
-            Kind::Stream(stream) => stream.shutdown(how),
+            Kind::Stream(stream, _) => stream.shutdown(how),
             #[cfg(feature = "testing")]
             Kind::SimStream(stream) => {
                 if direction != Direction::Write {
@@ -183,8 +200,8 @@ impl Socket {
 
     pub(crate) fn local_address(&self) -> io::Result<String> {
         match &self.kind {
-            Kind::Listener(listener) => listener.local_address(),
-            Kind::Stream(stream) => stream.local_address(),
+            Kind::Listener(listener, _) => listener.local_address(),
+            Kind::Stream(stream, _) => stream.local_address(),
             #[cfg(feature = "testing")]
             Kind::SimListener(listener) => Ok(listener.local_addr().to_owned()),
             #[cfg(feature = "testing")]
@@ -194,10 +211,28 @@ impl Socket {
 
     pub(crate) fn peer_address(&self) -> io::Result<String> {
         match &self.kind {
-            Kind::Stream(stream) => stream.peer_address(),
+            Kind::Stream(stream, _) => stream.peer_address(),
             #[cfg(feature = "testing")]
             Kind::SimStream(stream) => Ok(stream.peer_addr().to_owned()),
             _ => Err(wrong_kind()),
+        }
+    }
+
+    /// Makes it a wake vector of the driver.
+    ///
+    /// # Errors
+    /// Those of [`Driver::register_wake_vector`].
+    pub(crate) fn register_wake_vector(
+        &self,
+        driver: &Driver,
+        interest: Interest,
+    ) -> Result<WakeVector, WakeVectorError> {
+        match &self.kind {
+            Kind::Listener(_, source) | Kind::Stream(_, source) => driver.register_wake_vector(source, interest),
+            #[cfg(feature = "testing")]
+            Kind::SimListener(listener) => driver.register_wake_vector(listener, interest),
+            #[cfg(feature = "testing")]
+            Kind::SimStream(stream) => driver.register_wake_vector(stream, interest),
         }
     }
 
@@ -221,10 +256,9 @@ impl Socket {
             }
         };
         let begun = match &self.kind {
-            Kind::Listener(listener) => {
-                dispatcher.begin_wait_from(site, listener, interest, fired).map_err(|e| e.status())
+            Kind::Listener(_, source) | Kind::Stream(_, source) => {
+                dispatcher.begin_wait_from(site, source, interest, fired).map_err(|e| e.status())
             }
-            Kind::Stream(stream) => dispatcher.begin_wait_from(site, stream, interest, fired).map_err(|e| e.status()),
             #[cfg(feature = "testing")]
             Kind::SimListener(listener) => {
                 dispatcher.begin_wait_from(site, listener, interest, fired).map_err(|e| e.status())

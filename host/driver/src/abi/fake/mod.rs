@@ -120,6 +120,7 @@ static TABLE: Table = Table {
     context_set_resume_requester: refusals::context_set_resume_requester,
     context_add_wake_vector: refusals::context_add_wake_vector,
     wake_vector_release: refusals::wake_vector_release,
+    context_add_socket_wake_vector: refusals::context_add_socket_wake_vector,
 };
 
 /// The object behind a borrowed pointer.

@@ -5,7 +5,8 @@ use super::super::CallSite;
 use super::super::calls::{Callback, ConnectCallback, IrqHandler, MessageCallback, ResumeRequester};
 use super::super::parts::{MessageParts, TxidParts};
 use super::super::types::{
-    RawChannel, RawContext, RawDispatcher, RawIrq, RawIrqBinding, RawIrqTrigger, RawTask, RawToken, RawWakeVector,
+    RawChannel, RawContext, RawDispatcher, RawIrq, RawIrqBinding, RawIrqTrigger, RawSocket, RawTask, RawToken,
+    RawWakeVector,
 };
 use super::channel::{channel_read, channel_write};
 use super::dispatcher::dispatcher_retain;
@@ -148,6 +149,15 @@ pub(super) unsafe extern "C" fn context_set_resume_requester(
 pub(super) unsafe extern "C" fn context_add_wake_vector(
     _context: *const RawContext,
     _irq: *mut RawIrq,
+    _out: *mut *mut RawWakeVector,
+) -> i32 {
+    NO
+}
+
+pub(super) unsafe extern "C" fn context_add_socket_wake_vector(
+    _context: *const RawContext,
+    _socket: *mut RawSocket,
+    _interest: u32,
     _out: *mut *mut RawWakeVector,
 ) -> i32 {
     NO
