@@ -37,6 +37,8 @@ pub(crate) enum Crash {
     Exit,
     /// A stack that has no end, which the guard page ends.
     Overflow,
+    /// The signal of a wild pointer.
+    Segfault,
 }
 
 /// The driver's table of the manifest.
@@ -77,7 +79,12 @@ impl Config {
         ConfigKey::optional("block", ConfigKind::Text, "", "blocks its thread in one of the same"),
         ConfigKey::optional("block_for", ConfigKind::Duration, "", "for how long; else for ever"),
         ConfigKey::optional("fail", ConfigKind::Text, "", "returns an error from: start, prepare_stop or stop"),
-        ConfigKey::optional("crash", ConfigKind::Text, "", "ends the process from a task: abort, exit or overflow"),
+        ConfigKey::optional(
+            "crash",
+            ConfigKind::Text,
+            "",
+            "ends the process from a task: abort, exit, overflow or segfault",
+        ),
         ConfigKey::optional("leak", ConfigKind::Size, "0", "memory that it never gives back, for each start"),
         ConfigKey::optional(
             "leak_handles",

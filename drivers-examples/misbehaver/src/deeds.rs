@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fuchsine_driver::{Arena, Canceled, Channel, Dispatcher, Message};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::config::{Config, Crash, Moment};
 
@@ -40,6 +41,10 @@ pub(crate) fn crash(how: Crash) {
         Crash::Overflow => {
             std::hint::black_box(deeper(1));
         }
+        Crash::Segfault => loop {
+            // The handler of std looks at the first one, and leaves the next to the system.
+            let _ = kill_process(getpid(), Signal::SEGV);
+        },
     }
 }
 

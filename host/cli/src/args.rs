@@ -135,6 +135,9 @@ pub(crate) enum Command {
     Wait(WaitOptions),
     /// Have a host read its manifest again and apply what is different.
     Reload(HostChoice),
+    /// What a host starts to have a driver run in a process of its own.
+    #[command(hide = true)]
+    DriverProcess { setup: String },
     /// Write completions for a shell on standard output.
     #[command(after_long_help = AFTER_COMPLETIONS_HELP)]
     Completions {

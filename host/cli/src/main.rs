@@ -9,6 +9,7 @@ mod c_flags;
 mod check;
 mod control;
 mod discovery;
+mod driver_process;
 mod drivers;
 mod dump_signal;
 mod durations;
@@ -46,6 +47,7 @@ fn main() -> std::process::ExitCode {
         Command::Logs(options) => control::logs(options),
         Command::Wait(options) => control::wait(options),
         Command::Reload(host) => control::reload(host),
+        Command::DriverProcess { setup } => driver_process::run(setup),
         Command::Completions { shell } => generate::completions(*shell),
         Command::Man { dir } => generate::man(dir.as_deref()),
         Command::Cflags => c_flags::write(CFlag::Compile),

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::reloading::Reloading;
 use crate::service::Service;
 use crate::signals::Signals;
-use crate::{discovery, logging, output};
+use crate::{discovery, driver_process, logging, output};
 
 /// Runs until a signal comes, or until drivers fail.
 pub(crate) fn run(options: &RunOptions, log: &LogOptions) -> Exit {
@@ -62,7 +62,7 @@ fn serve(
         let _ = sender.send(event);
         bell.ring();
     });
-    let host = match host.build() {
+    let host = match host.driver_process(driver_process::command).build() {
         Ok(host) => host,
         Err(error) => {
             tracing::error!("{error}");

@@ -7,12 +7,14 @@
 //! - `node`, `life_cycle`, `supervisor`: who is bound where, who starts and stops when, as state machines.
 //! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime, and the loader of modules;
 //!   `net` and `log` serve it.
+//! - `apart`: drivers in processes of their own, over the channels of [`process`].
 //! - `host`: carries out what the supervisor decides, and what users hold.
 //! - [`control`]: the socket over which a host that runs is asked and told.
 //!
 //! # Features
 //! - `testing`: on a foreground runtime of the testing kit, drivers listen and connect on its simulated network.
 
+mod apart;
 pub mod control;
 mod host;
 mod life_cycle;
@@ -25,6 +27,7 @@ pub mod process;
 mod registry;
 mod supervisor;
 
+pub use apart::run_driver_process;
 pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{

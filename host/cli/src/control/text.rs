@@ -23,7 +23,7 @@ fn table(rows: &[Vec<String>]) -> String {
 }
 
 pub(super) fn drivers(answer: &Value) -> String {
-    let mut rows = vec![["NAME", "DRIVER", "STATE", "RAN", "PENDING", "NODES"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["NAME", "DRIVER", "STATE", "PROCESS", "RAN", "PENDING", "NODES"].map(str::to_owned).to_vec()];
     for driver in list(answer, "drivers") {
         let nodes = list(driver, "nodes").iter().map(|node| text(node, "path"));
         let left = list(driver, "left").iter().filter_map(Value::as_str).map(|path| format!("({path})"));
@@ -31,12 +31,19 @@ pub(super) fn drivers(answer: &Value) -> String {
         let nodes = if nodes.is_empty() { "-".to_owned() } else { nodes.join(" ") };
         let words = ["name", "driver", "state"].map(|name| text(driver, name).to_owned());
         let numbers = ["ran", "pending"].map(|name| driver[name].to_string());
-        rows.push(words.into_iter().chain(numbers).chain([nodes]).collect());
+        rows.push(words.into_iter().chain([process(driver)]).chain(numbers).chain([nodes]).collect());
     }
     let host = &answer["host"];
     let addresses: String =
         list(host, "addresses").iter().filter_map(Value::as_str).map(|one| format!(" {one}")).collect();
     format!("host: {} (process {}){addresses}\n{}", text(host, "state"), host["pid"], table(&rows))
+}
+
+/// The process of a driver, and its number if it is there.
+fn process(driver: &Value) -> String {
+    let Some(name) = driver["process"].as_str() else { return "-".to_owned() };
+    let ids: Vec<_> = list(driver, "process_ids").iter().map(Value::to_string).collect();
+    if ids.is_empty() { name.to_owned() } else { format!("{name}:{}", ids.join(",")) }
 }
 
 pub(super) fn nodes(answer: &Value) -> String {
@@ -48,7 +55,10 @@ pub(super) fn nodes(answer: &Value) -> String {
         let properties: String =
             properties.map(|(name, value)| format!(" {name}={}", value.as_str().unwrap_or_default())).collect();
         let driver = match (node["driver"].as_str(), node["phase"].as_str()) {
-            (Some(driver), Some(phase)) => format!("{driver} ({phase})"),
+            (Some(driver), Some(phase)) => match node["process_id"].as_u64() {
+                Some(process) => format!("{driver} ({phase}, process {process})"),
+                None => format!("{driver} ({phase})"),
+            },
             _ => text(node, "state").to_owned(),
         };
         format!("{:indent$}{name}{properties}: {driver}\n", "", indent = 2 * depth)
@@ -96,6 +106,7 @@ mod tests {
             "host": { "state": "running", "pid": 7, "addresses": ["nbd://a"] },
             "drivers": [
                 { "name": "disk", "driver": "ramdisk", "state": "running", "ran": 12, "pending": 0,
+                  "process": "own", "process_ids": [41],
                   "nodes": [{ "path": "/disk", "phase": "running" }], "left": [] },
                 { "name": "n", "driver": "nbd", "state": "failed", "ran": 0, "pending": 0,
                   "nodes": [], "left": ["/disk/disk"] },
@@ -104,10 +115,10 @@ mod tests {
         });
         let expected = "\
 host: running (process 7) nbd://a
-NAME  DRIVER   STATE    RAN  PENDING  NODES
-disk  ramdisk  running  12   0        /disk
-n     nbd      failed   0    0        (/disk/disk)
-x     nbd      unbound  0    0        -
+NAME  DRIVER   STATE    PROCESS  RAN  PENDING  NODES
+disk  ramdisk  running  own:41   12   0        /disk
+n     nbd      failed   -        0    0        (/disk/disk)
+x     nbd      unbound  -        0    0        -
 ";
         assert_eq!(drivers(&answer), expected);
     }
@@ -115,10 +126,11 @@ x     nbd      unbound  0    0        -
     #[test]
     fn the_tree_is_indented_and_says_who_has_a_node_or_why_nobody_has() {
         let answer = json!({ "nodes": [
-            { "path": "/disk", "properties": {}, "driver": "disk", "phase": "running", "state": "" },
+            { "path": "/disk", "properties": {}, "driver": "disk", "phase": "running", "state": "",
+              "process_id": 41 },
             { "path": "/disk/part", "properties": { "protocol": "block" }, "driver": null, "phase": null, "state": "it is free" },
         ]});
-        assert_eq!(nodes(&answer), "disk: disk (running)\n  part protocol=block: it is free\n");
+        assert_eq!(nodes(&answer), "disk: disk (running, process 41)\n  part protocol=block: it is free\n");
         assert_eq!(nodes(&json!({ "nodes": [] })), "(no nodes)\n");
     }
 

@@ -27,7 +27,7 @@ use super::parts::MessageParts;
 use super::site::CallSite;
 use super::table::Table;
 use super::types::{OK, Panic, PropertySink, RawChannel, RawContext, RawDispatcher, RawStopToken, Str, TextSink};
-use crate::{Channel, Status};
+use crate::{Channel, DriverContext, Status};
 
 /// Raises a reported panic on this side; null is no panic. A thread that is panicking already only frees the report.
 pub(super) fn raise(panic: *mut Panic) {
@@ -456,6 +456,11 @@ fn outcome(result: &HookResult) -> Result<(), HookFailure> {
 /// An end of a channel as the pointer that its host knows it by; it is the caller's.
 pub fn channel_into_raw(channel: Channel) -> *mut RawChannel {
     channel.into_object().into_raw()
+}
+
+/// The context of a driver as the pointer that its host knows it by; it stays the caller's.
+pub fn context_as_raw(context: &DriverContext) -> *const RawContext {
+    context.object().raw()
 }
 
 /// The number of an outcome.

@@ -42,7 +42,7 @@ macro_rules! object {
 
             /// Borrows the pointer.
             #[allow(dead_code, reason = "not every object is passed back")]
-            pub(super) fn raw(&self) -> $pointer {
+            pub(crate) fn raw(&self) -> $pointer {
                 self.0.as_ptr()
             }
 

@@ -274,10 +274,12 @@ fn state_name(state: HostState) -> &'static str {
     }
 }
 
-/// What belongs to one driver: also what it ends on.
+/// What belongs to one driver: also what it ends on, and the bridges to its process.
 fn keep_driver(dump: &mut RuntimeDump, name: &str) {
     let ends_on = format!("{name} (stop)");
-    dump.drivers.retain(|driver| driver.name == name || driver.name == ends_on);
+    let process = format!("{name} (process ");
+    let is_of_it = |found: &str| found == name || found == ends_on || found.starts_with(&process);
+    dump.drivers.retain(|driver| is_of_it(&driver.name));
 }
 
 fn on_nodes(info: &DriverInfo) -> Value {
@@ -295,6 +297,8 @@ fn driver(info: &DriverInfo) -> Value {
         "state": info.state().as_str(),
         "nodes": on_nodes(info),
         "left": info.left(),
+        "process": info.process(),
+        "process_ids": info.process_ids(),
         "failure": info.failure(),
         "accepted": counters.accepted,
         "ran": counters.ran,
@@ -315,6 +319,7 @@ fn node(info: &NodeInfo) -> Value {
         "driver": info.driver(),
         "phase": info.phase().map(crate::Phase::as_str),
         "state": info.state(),
+        "process_id": info.process(),
     })
 }
 

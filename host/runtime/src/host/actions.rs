@@ -3,17 +3,19 @@
 //! One thread at a time is here (see `shared`), so what is done to one instance is done in the order in which it was
 //! decided.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuchsine_dispatcher::{CreateError, DispatcherBuilder, DispatcherHandle, Driver, Instant, Status};
 use parking_lot::Mutex;
 
-use super::HostEvent;
 use super::instance::{AtEnd, Instance, InstanceState, LastDispatcher};
 use super::services::Service;
 use super::shared::{Shared, driver_status};
 use super::summary::DriverSummary;
+use super::{FarEvent, HostEvent};
+use crate::apart::MARK;
 use crate::life_cycle::{InstanceId, Refused};
 use crate::load;
 use crate::node::{NodeId, RuleId};
@@ -103,7 +105,9 @@ impl Shared {
                 node,
                 node_name: found.name.clone(),
                 node_path: tree.path(node).to_string(),
-                properties: found.properties.clone(),
+                properties: found.properties.without(MARK),
+                apart: planned.apart.clone(),
+                process: AtomicU32::new(0),
                 driver,
                 default: OnceLock::new(),
                 state: Mutex::new(InstanceState::default()),
@@ -130,6 +134,7 @@ impl Shared {
                 self.with(id, |instance| {
                     tracing::debug!(driver = instance.name, node = instance.node_path, "started");
                     instance.state.lock().value = Some(value);
+                    self.tell_far(FarEvent::Started(&instance.name));
                 });
                 self.advance(|supervisor| supervisor.started(id));
             }
@@ -347,7 +352,7 @@ impl Shared {
 }
 
 /// Shuts a driver of the runtime down, or joins a shutdown that a panic has begun; `then` is called once, at its end.
-pub(super) fn shut_down(driver: &Driver, then: impl FnOnce() + Send + 'static) {
+pub(crate) fn shut_down(driver: &Driver, then: impl FnOnce() + Send + 'static) {
     let Err(begun) = driver.shutdown(then) else { return };
     if let Err(over) = driver.observe_shutdown(begun.into_observer()) {
         (over.into_observer())();

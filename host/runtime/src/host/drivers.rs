@@ -8,7 +8,6 @@ use fuchsine_dispatcher::Counters;
 use super::shared::{Shared, State};
 use super::{Host, HostState, Target};
 use crate::life_cycle::{InstanceId, Phase};
-use crate::load::Module;
 use crate::node::Binding;
 use crate::supervisor::Standing;
 
@@ -72,6 +71,8 @@ pub struct DriverInfo {
     state: DriverState,
     instances: Vec<(String, Phase)>,
     left: Vec<String>,
+    process: Option<String>,
+    process_ids: Vec<u32>,
     counters: Counters,
     failure: Option<String>,
 }
@@ -112,7 +113,17 @@ impl DriverInfo {
         &self.left
     }
 
-    /// What became of the callbacks of the instances that there are now.
+    /// The process that it runs in, as the manifest has it: `own`, or a name. `None`: that of the host.
+    pub fn process(&self) -> Option<&str> {
+        self.process.as_deref()
+    }
+
+    /// The numbers of the processes in which its instances run, those of the host's own process not counted.
+    pub fn process_ids(&self) -> &[u32] {
+        &self.process_ids
+    }
+
+    /// What became of the callbacks of the instances that there are now; of one in another process, those of its stand-in.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -139,7 +150,9 @@ impl State {
                     name: planned.name().to_owned(),
                     driver: planned.entry().name(),
                     version: planned.entry().version(),
-                    module: Module::of(planned.entry()).map(|module| module.path().to_owned()),
+                    module: planned.module().map(Path::to_owned),
+                    process: planned.process().map(str::to_owned),
+                    process_ids: rule.instances.iter().filter_map(|(id, _)| found(id)?.process_id()).collect(),
                     state: self.state_of(&rule, planned.name()),
                     counters: counters.fold(Counters::default(), |sum, one| sum + one),
                     instances: rule.instances.iter().filter_map(of_it).collect(),

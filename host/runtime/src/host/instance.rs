@@ -1,13 +1,15 @@
 //! One driver instance: what its context pointer leads to.
 
 use std::fmt;
-use std::sync::{OnceLock, Weak};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use fuchsine_dispatcher::{Counters, DispatcherHandle, Driver, Instant};
 use fuchsine_driver::DriverEntry;
 use parking_lot::Mutex;
 
 use super::shared::Shared;
+use crate::apart::Apart;
 use crate::life_cycle::InstanceId;
 use crate::load::Value;
 use crate::node::{NodeId, Properties};
@@ -28,6 +30,10 @@ pub(crate) struct Instance {
     pub(crate) node_name: String,
     pub(crate) node_path: String,
     pub(crate) properties: Properties,
+    /// Where it really runs, if that is another process.
+    pub(crate) apart: Option<Arc<Apart>>,
+    /// The number of that process, once it is there.
+    pub(crate) process: AtomicU32,
     /// The owner of all its dispatchers.
     pub(crate) driver: Driver,
     /// Set before `start` is called; not at all if the runtime refused to make one.
@@ -83,6 +89,18 @@ pub(crate) struct LastDispatcher {
 }
 
 impl Instance {
+    /// Says in which process it really runs.
+    pub(crate) fn runs_in(&self, process: u32) {
+        // ORDERING: Relaxed; a number for those who look.
+        self.process.store(process, Ordering::Relaxed);
+    }
+
+    /// The number of the process that it really runs in, if that is another one and there.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        // ORDERING: Relaxed; as above.
+        Some(self.process.load(Ordering::Relaxed)).filter(|&id| id != 0)
+    }
+
     /// What became of its callbacks, those of its end included.
     pub(crate) fn counters(&self) -> Counters {
         let last = self.state.lock().last.as_ref().map(|last| last.owner.counters()).unwrap_or_default();

@@ -15,11 +15,13 @@ mod summary;
 mod timers;
 
 use std::fmt;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
 
+pub(crate) use actions::shut_down;
 pub use drivers::{DriverInfo, DriverState};
 pub use heartbeat::Heartbeat;
 pub(crate) use instance::Instance;
@@ -29,6 +31,7 @@ pub(crate) use services::Service;
 pub(crate) use shared::{Shared, driver_status};
 pub use summary::{DriverSummary, StopError, Summary, Waiting};
 
+use crate::apart::{Processes, Program};
 use crate::log::LogLine;
 use crate::manifest::Plan;
 use crate::supervisor::{Consequence, Failure};
@@ -89,6 +92,16 @@ pub enum HostState {
     Stopped,
 }
 
+/// What a host in a child process is asked for besides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FarEvent<'a> {
+    /// The `start` of this driver has succeeded.
+    Started(&'a str),
+    /// A driver has published this address.
+    Address(&'a str),
+}
+
+pub(crate) type FarObserver = Box<dyn Fn(FarEvent<'_>) + Send + Sync>;
 type Observer = Box<dyn Fn(HostEvent) + Send + Sync>;
 type LogObserver = Box<dyn Fn(&LogLine<'_>) + Send + Sync>;
 
@@ -99,6 +112,8 @@ pub struct HostBuilder {
     observer: Observer,
     log_observer: Option<LogObserver>,
     runtime: Option<Runtime>,
+    far: Option<FarObserver>,
+    program: Option<Program>,
 }
 
 impl HostBuilder {
@@ -112,6 +127,32 @@ impl HostBuilder {
     /// log all the same. It is called inside of the driver's call and must not call the driver.
     pub fn observe_log(mut self, observer: impl Fn(&LogLine<'_>) + Send + Sync + 'static) -> Self {
         self.log_observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Has drivers whose manifest says so run in processes of their own: `command` makes the command that starts one, which
+    /// has to end in [`run_driver_process`](crate::run_driver_process) with the last argument that it gets. Without this
+    /// such a driver does not start.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn example(plan: fuchsine_host::Plan) {
+    /// use std::process::Command;
+    /// let builder = fuchsine_host::Host::builder(plan).driver_process(|| {
+    ///     let mut command = Command::new("/proc/self/exe");
+    ///     command.arg("driver-process");
+    ///     command
+    /// });
+    /// # drop(builder); }
+    /// ```
+    pub fn driver_process(mut self, command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        self.program = Some(Box::new(command));
+        self
+    }
+
+    /// Has `observer` told what only the other side of a process wants to know.
+    pub(crate) fn far(mut self, observer: impl Fn(FarEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.far = Some(Box::new(observer));
         self
     }
 
@@ -134,7 +175,8 @@ impl HostBuilder {
                 self.plan.threads.into_iter().fold(builder, RuntimeBuilder::threads).build()?
             }
         };
-        let shared = Shared::new(self.plan, runtime, self.observer, self.log_observer);
+        let shared =
+            Shared::new(self.plan, runtime, (self.observer, self.log_observer, self.far), Processes::new(self.program));
         let watching = Arc::downgrade(&shared);
         shared.runtime().observe_panics(move |report| {
             if let Some(shared) = watching.upgrade() {
@@ -188,7 +230,7 @@ pub struct Host {
 impl Host {
     /// A host for `plan`.
     pub fn builder(plan: Plan) -> HostBuilder {
-        HostBuilder { plan, observer: Box::new(|_| {}), log_observer: None, runtime: None }
+        HostBuilder { plan, observer: Box::new(|_| {}), log_observer: None, runtime: None, far: None, program: None }
     }
 
     /// Begins to start the drivers, in the order of the manifest. Does not wait; a second call does nothing.
@@ -255,7 +297,7 @@ impl Host {
 }
 
 impl Host {
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 }

@@ -12,6 +12,7 @@ pub struct NodeInfo {
     pub(crate) properties: Properties,
     pub(crate) services: Vec<String>,
     pub(crate) driver: Option<(String, Phase)>,
+    pub(crate) process: Option<u32>,
     pub(crate) quarantined: bool,
     pub(crate) state: String,
 }
@@ -47,6 +48,11 @@ impl NodeInfo {
         self.driver.as_ref().map(|(_, phase)| *phase)
     }
 
+    /// The number of the process that the driver runs in, if that is not the one of the host.
+    pub fn process(&self) -> Option<u32> {
+        self.process
+    }
+
     /// Who has it, or why nobody has, as a sentence.
     pub fn state(&self) -> &str {
         &self.state
@@ -78,7 +84,12 @@ impl State {
                 }
                 _ => None,
             };
+            let process = match node.binding {
+                Binding::Bound(instance) => self.instances.get(&instance).and_then(|found| found.process_id()),
+                _ => None,
+            };
             infos.push(NodeInfo {
+                process,
                 path: tree.path(id).to_string(),
                 properties: node.properties.clone(),
                 services: self.service_names(id),
@@ -88,6 +99,15 @@ impl State {
             });
         }
         infos
+    }
+
+    /// The names by which a driver on this node reaches services: those of the first parent of a composite by themselves too.
+    pub(super) fn reachable(&self, id: NodeId) -> Vec<String> {
+        let mut names = self.service_names(id);
+        if let Some((_, first)) = self.supervisor.parents_of_composite(id).into_iter().next() {
+            names.extend(self.nodes.service_names(first));
+        }
+        names
     }
 
     /// What is offered at a node; at a composite, what is offered at each of its parents.

@@ -19,12 +19,13 @@ use super::instance::Instance;
 use super::services::{NodeExtras, Removed, Service};
 use super::summary::{DriverSummary, StopError, Summary, Waiting};
 use super::timers::Timers;
-use super::{HostState, LogObserver, NotStarted, Observer};
+use super::{FarEvent, FarObserver, HostState, LogObserver, NotStarted, Observer};
+use crate::apart::Processes;
 use crate::life_cycle::{InstanceId, Phase, Refused};
 use crate::load;
 use crate::manifest::{Plan, PlannedDriver};
 use crate::node::{AddError, NodeId, Properties, RuleId};
-use crate::supervisor::{Action, Failure, Supervisor};
+use crate::supervisor::{Action, Failure, Policy, Supervisor};
 
 /// How long a host waits for its own runtime after all drivers have stopped, at least.
 const LAST_GRACE: Duration = Duration::from_millis(500);
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(super) timers: Timers,
     pub(super) observer: Observer,
     log_observer: Option<LogObserver>,
+    far: Option<FarObserver>,
+    processes: Processes,
     pub(super) state: Mutex<State>,
     /// Notified when an event was fed, and when what followed from it was carried out.
     pub(super) changed: Condvar,
@@ -79,8 +82,8 @@ impl Shared {
     pub(super) fn new(
         plan: Plan,
         runtime: Runtime,
-        observer: Observer,
-        log_observer: Option<LogObserver>,
+        (observer, log_observer, far): (Observer, Option<LogObserver>, Option<FarObserver>),
+        processes: Processes,
     ) -> Arc<Shared> {
         let supervisor = Supervisor::new(plan.drivers.iter().map(PlannedDriver::rule).collect());
         let drivers = plan.drivers.iter().filter_map(|driver| {
@@ -114,6 +117,8 @@ impl Shared {
             runtime,
             observer,
             log_observer,
+            far,
+            processes,
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
@@ -126,6 +131,38 @@ impl Shared {
     /// Who is told of each line of a driver, if anybody is.
     pub(crate) fn log_observer(&self) -> Option<&LogObserver> {
         self.log_observer.as_ref()
+    }
+
+    /// The child processes.
+    pub(crate) fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
+    /// How many threads the plan asks for.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.state.lock().plan.threads
+    }
+
+    /// The policy of a driver of the plan.
+    pub(crate) fn policy_of(&self, name: &str) -> Option<Policy> {
+        let state = self.state.lock();
+        state.plan.drivers.iter().find(|driver| driver.name() == name).map(|driver| driver.policy.clone())
+    }
+
+    /// The node of this path.
+    pub(crate) fn node_at(&self, path: &str) -> Option<NodeId> {
+        self.state.lock().supervisor.tree().find(path)
+    }
+
+    /// The names by which a driver on this node reaches services.
+    pub(crate) fn services_at(&self, node: NodeId) -> Vec<String> {
+        self.state.lock().reachable(node)
+    }
+
+    pub(super) fn tell_far(&self, event: FarEvent<'_>) {
+        if let Some(far) = &self.far {
+            far(event);
+        }
     }
 
     pub(super) fn arc(&self) -> Arc<Shared> {
@@ -223,6 +260,8 @@ impl Shared {
             return Err(Status::BadState);
         }
         state.addresses.push((id, address.to_owned()));
+        drop(state);
+        self.tell_far(FarEvent::Address(address));
         Ok(())
     }
 

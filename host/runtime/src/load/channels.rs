@@ -32,13 +32,17 @@ static IMAGE: u8 = 0;
 pub(super) struct ChannelEnd(Channel);
 
 impl ChannelEnd {
+    pub(super) fn of(end: Channel) -> ChannelEnd {
+        ChannelEnd(end)
+    }
+
     pub(super) fn into_raw(self) -> *mut RawChannel {
         own(self.0)
     }
 }
 
 /// The end that a driver of this image holds.
-pub(super) fn taken_from(end: fuchsine_driver::Channel) -> Channel {
+pub(crate) fn taken_from(end: fuchsine_driver::Channel) -> Channel {
     let raw = channel_into_raw(end).cast::<Channel>();
     // SAFETY: every `RawChannel` is a box of `Channel`, and the driver has given this one up.
     *unsafe { Box::from_raw(raw) }

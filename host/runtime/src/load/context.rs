@@ -7,6 +7,8 @@ use std::slice;
 use std::sync::Arc;
 
 use fuchsine_dispatcher::Status;
+use fuchsine_driver::DriverContext;
+use fuchsine_driver::abi::host::context_as_raw;
 use fuchsine_driver::abi::{Property, PropertySink, RawContext, RawDispatcher, Str, TextSink};
 use tracing::Level;
 
@@ -19,6 +21,15 @@ use crate::log::{self, Origin};
 unsafe fn instance<'a>(pointer: *const RawContext) -> &'a Instance {
     // SAFETY: every `RawContext` is an `Arc<Instance>`; the caller vouches for the rest.
     unsafe { super::lend(pointer) }
+}
+
+/// The instance of a driver of this image.
+pub(crate) fn instance_of(cx: &DriverContext) -> Arc<Instance> {
+    let pointer = context_as_raw(cx).cast::<Instance>();
+    // SAFETY: every `RawContext` is an `Arc<Instance>`, of which `cx` holds a reference.
+    unsafe { Arc::increment_strong_count(pointer) };
+    // SAFETY: the reference that was added is this one.
+    unsafe { Arc::from_raw(pointer) }
 }
 
 pub(super) unsafe extern "C" fn retain(pointer: *const RawContext) {

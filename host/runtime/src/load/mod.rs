@@ -46,11 +46,13 @@ use std::ptr::NonNull;
 use fuchsine_dispatcher::{DispatcherHandle, Status};
 use fuchsine_driver::abi::{OK, Panic, RawDispatcher};
 
+pub(crate) use channels::taken_from;
+pub(crate) use context::instance_of;
 pub(crate) use fuchsine_driver::abi::host::HookFailure;
 pub(crate) use hooks::{Value, destroy, prepare_stop, start, stop};
 pub use module::{FoundModule, Module, ModuleError, ModulePath, ModuleProblem, Writers};
 pub(crate) use module::{Missed, flush, ran_as, runs_as};
-pub(crate) use nodes::Acceptor;
+pub(crate) use nodes::{Acceptor, connect_below, connect_end};
 use site::site;
 
 /// What a table function returns.

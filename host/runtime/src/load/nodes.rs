@@ -7,13 +7,14 @@
 use std::slice;
 use std::sync::{Arc, Weak};
 
-use fuchsine_dispatcher::{Site, Status};
+use fuchsine_dispatcher::{Channel, Site, Status};
+use fuchsine_driver::Channel as DriverChannel;
 use fuchsine_driver::abi::host::{HostCallback, HostConnectCallback, HostConnector};
 use fuchsine_driver::abi::{
     Callback, ChildOptions, ConnectCallback, OK, RawChild, RawContext, RawDispatcher, Str, TextSink,
 };
 
-use super::channels::{ChannelEnd, channel_pair};
+use super::channels::{ChannelEnd, channel_pair, taken_from};
 use super::futures::promise;
 use super::{disown, dispatcher, lend, own, site};
 use crate::host::{Instance, Service, Shared, driver_status};
@@ -79,8 +80,25 @@ pub(super) unsafe extern "C" fn connect(
 /// Makes a channel and has the driver above accept the other end of it. The near end can be used at once: what is
 /// written waits until the other side reads.
 fn begin_connect(host: &Shared, node: NodeId, name: &str, from: Site) -> Result<ChannelEnd, Status> {
-    let Service { acceptor, dispatcher, .. } = host.service(node, name).ok_or(Status::NotFound)?;
+    let service = host.service(node, name).ok_or(Status::NotFound)?;
     let (near, far) = channel_pair(from);
+    accept(service, far)?;
+    Ok(near)
+}
+
+/// Has the driver above a node accept an end, which a driver in another process has sent.
+pub(crate) fn connect_end(host: &Shared, node: NodeId, name: &str, end: DriverChannel) -> Result<(), Status> {
+    let service = host.service(node, name).ok_or(Status::NotFound)?;
+    accept(service, ChannelEnd::of(taken_from(end)))
+}
+
+/// Has whoever offers a service at the node of this path accept an end.
+pub(crate) fn connect_below(host: &Shared, path: &str, name: &str, end: Channel) -> Result<(), Status> {
+    let node = host.node_at(path).ok_or(Status::NotFound)?;
+    accept(host.service(node, name).ok_or(Status::NotFound)?, ChannelEnd::of(end))
+}
+
+fn accept(Service { acceptor, dispatcher, .. }: Service, far: ChannelEnd) -> Result<(), Status> {
     let offered_at = acceptor.site();
     // A driver that shuts down closes the far end, which the near one is told as `PeerClosed`.
     let accept = move |ran: Result<(), fuchsine_dispatcher::Canceled>| {
@@ -88,8 +106,7 @@ fn begin_connect(host: &Shared, node: NodeId, name: &str, from: Site) -> Result<
             acceptor.accept(far);
         }
     };
-    dispatcher.post_task_from(offered_at, accept).map_err(|_| Status::Unavailable)?;
-    Ok(near)
+    dispatcher.post_task_from(offered_at, accept).map_err(|_| Status::Unavailable)
 }
 
 /// A child node that a driver added.

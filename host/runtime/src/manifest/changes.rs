@@ -25,7 +25,7 @@ pub enum ChangeKind {
     Removed,
     /// It asks for other nodes, or is another driver: it is stopped, and started where it belongs now.
     Rebound,
-    /// It has another configuration: it is stopped and started again on its nodes.
+    /// It has another configuration, or another process: it is stopped and started again on its nodes.
     Restarted,
     /// Only policies or its priority: it goes on.
     Adjusted,
@@ -59,7 +59,7 @@ impl PlannedDriver {
         if self.bind != to.bind || self.parents != to.parents || !std::ptr::eq(self.entry, to.entry) {
             return Some(ChangeKind::Rebound);
         }
-        if self.config != to.config {
+        if self.config != to.config || self.apart != to.apart {
             return Some(ChangeKind::Restarted);
         }
         (self.policy != to.policy || self.priority != to.priority).then_some(ChangeKind::Adjusted)

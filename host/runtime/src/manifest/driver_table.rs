@@ -11,6 +11,7 @@ use super::kind;
 use super::parse::{Reader, in_text_order, is_name, property_text};
 use super::source::Place;
 use super::spec::BoundTo;
+use crate::apart::ProcessName;
 use crate::node::{BindRule, Condition};
 use crate::supervisor::{Backoff, Limit, OnPanic, ParentRule, Policy, Restart};
 
@@ -77,6 +78,21 @@ impl Reader {
         }
         let optional = self.boolean(table, "optional").unwrap_or_default();
         Some((ParentRule { name, bind, optional }, place))
+    }
+
+    /// The process that a driver is to run in, if that is another one.
+    pub(super) fn process(&mut self, table: &DeTable<'_>) -> Option<ProcessName> {
+        let (text, span) = self.string(table, "process")?;
+        match text {
+            "own" => Some(ProcessName::Own),
+            name if is_name(name) => Some(ProcessName::Named(name.to_owned())),
+            name => {
+                let message = format!("`{name}` cannot name a process: letters, digits, `-` and `_` are allowed");
+                let help = "\"own\" is a process for this driver alone; drivers with the same name here are in one";
+                self.diagnostics.push(Diagnostic::at(self.source.place(span), message).help(help));
+                None
+            }
+        }
     }
 
     pub(super) fn policy(&mut self, table: &DeTable<'_>) -> Policy {

@@ -31,6 +31,7 @@ const LOG_KEYS: &[&str] = &["level", "format"];
 const DRIVER_KEYS: &[&str] = &[
     "driver",
     "module",
+    "process",
     "bind",
     "parents",
     "priority",
@@ -186,6 +187,7 @@ impl Reader {
         let module = self
             .string(table, "module")
             .map(|(path, span)| ModuleSpec { path: self.source.resolve(path), place: self.source.place(span) });
+        let process = self.process(table);
         let bind = self.subtable(table, "bind").map(|bind| self.bind(bind));
         let parents = self.parents(table, bind.is_some());
         let priority = self.integer(table, "priority", -MAX_PRIORITY..MAX_PRIORITY + 1).unwrap_or_default();
@@ -198,6 +200,7 @@ impl Reader {
             driver_place,
             driver_is_given,
             module,
+            process,
             bind,
             parents,
             priority,

@@ -1,6 +1,7 @@
 //! A manifest against the drivers that exist: what `fuchsine check` checks and what a host runs.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fuchsine_driver::abi::DriverEntry;
@@ -12,6 +13,8 @@ use super::resolve;
 use super::source::Source;
 use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
+use crate::apart::Apart;
+use crate::load::Module;
 use crate::node::BindRule;
 use crate::registry::Registry;
 use crate::supervisor::{ParentRule, Policy, Rule};
@@ -36,6 +39,8 @@ pub struct PlannedDriver {
     pub(crate) policy: Policy,
     /// One JSON object: all settings, and the defaults of all other keys that have one.
     pub(crate) config: String,
+    /// Where it runs, if that is another process; `entry` is its stand-in then.
+    pub(crate) apart: Option<Arc<Apart>>,
 }
 
 impl Plan {
@@ -64,6 +69,19 @@ impl PlannedDriver {
     /// The driver that is run.
     pub fn entry(&self) -> &'static DriverEntry {
         self.entry
+    }
+
+    /// The process that it runs in, as the manifest has it: `own`, or a name. `None`: that of the host.
+    pub fn process(&self) -> Option<&str> {
+        self.apart.as_deref().map(Apart::process_name)
+    }
+
+    /// The module that it is from; `None` for one that is linked in.
+    pub fn module(&self) -> Option<&Path> {
+        match &self.apart {
+            Some(apart) => apart.module.as_ref().map(|module| module.path.as_path()),
+            None => Module::of(self.entry).map(|module| module.path()),
+        }
     }
 
     /// The properties that a node must have, as text; `None` for a driver that gets a node of its own, and for a
@@ -186,8 +204,14 @@ fn planned(
     registry: &Registry,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<PlannedDriver> {
-    let entry = match resolve::driver(spec, manifest, registry) {
-        Ok(entry) => entry,
+    let resolved = match &spec.process {
+        None => resolve::driver(spec, manifest, registry).map(|entry| (entry, None)),
+        Some(process) => {
+            resolve::apart(spec, process, manifest, registry).map(|(entry, apart)| (entry, Some(Arc::new(apart))))
+        }
+    };
+    let (entry, apart) = match resolved {
+        Ok(resolved) => resolved,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
             return None;
@@ -207,6 +231,7 @@ fn planned(
         priority: spec.priority,
         policy: spec.policy.clone(),
         config: Value::Object(config).to_string(),
+        apart,
     })
 }
 

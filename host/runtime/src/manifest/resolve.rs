@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use fuchsine_driver::abi::DriverEntry;
+use fuchsine_driver::abi::{DriverEntry, DriverNote};
 
 use super::diagnostic::Diagnostic;
 use super::source::Place;
 use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
+use crate::apart::{Apart, ModuleFile, ProcessName, entry_for};
 use crate::load::{Missed, Module, ModuleError, ModulePath};
 use crate::registry::{Registry, check_entry};
 
@@ -38,13 +39,53 @@ pub(super) fn driver(
     if let Some(entry) = registry.get(&spec.driver) {
         return Ok(entry);
     }
+    let (file, path) = found(spec, manifest, registry)?;
+    let module = Module::get(&file).map_err(|error| refused(&error, &spec.driver_place))?;
+    let entry = module.driver(&spec.driver).ok_or_else(|| nowhere(spec, registry, &path, &[]))?;
+    checked(entry, &file, &spec.driver_place)
+}
+
+/// The stand-in of the driver that a table means, which runs in another process. Of a module the note is read, and nothing
+/// of it is loaded here.
+pub(super) fn apart(
+    spec: &DriverSpec,
+    process: &ProcessName,
+    manifest: &Manifest,
+    registry: &Registry,
+) -> Result<(&'static DriverEntry, Apart), Diagnostic> {
+    let (note, file) = match (&spec.module, registry.get(&spec.driver)) {
+        (Some(named), _) => (noted(spec, &named.path, &named.place, !spec.driver_is_given)?, Some(named.path.clone())),
+        (None, Some(entry)) => (DriverNote::from(entry), None),
+        (None, None) => {
+            let (file, _) = found(spec, manifest, registry)?;
+            (noted(spec, &file, &spec.driver_place, false)?, Some(file))
+        }
+    };
+    let entry = entry_for(&note);
+    if let Some(file) = &file {
+        checked(entry, file, &spec.driver_place)?;
+    }
+    let module = file.as_deref().map(ModuleFile::of);
+    Ok((entry, Apart { process: process.clone(), driver: note.name, module }))
+}
+
+/// What the note of a module says about the driver that a table means.
+fn noted(spec: &DriverSpec, file: &Path, place: &Place, takes_only_one: bool) -> Result<DriverNote, Diagnostic> {
+    let note = Module::inspect(file).map_err(|error| refused(&error, place))?;
+    match note.drivers.as_slice() {
+        [only] if takes_only_one => Ok(only.clone()),
+        drivers => match drivers.iter().find(|driver| driver.name == spec.driver) {
+            Some(driver) => Ok(driver.clone()),
+            None => Err(not_in(spec, file, drivers.iter().map(|driver| driver.name.as_str()))),
+        },
+    }
+}
+
+/// The file of the module that has the driver, and where it was looked for.
+fn found(spec: &DriverSpec, manifest: &Manifest, registry: &Registry) -> Result<(PathBuf, ModulePath), Diagnostic> {
     let path = if registry.takes_modules() { manifest.modules(registry) } else { ModulePath::default() };
     match path.find(&spec.driver) {
-        Ok(file) => {
-            let module = Module::get(&file).map_err(|error| refused(&error, &spec.driver_place))?;
-            let entry = module.driver(&spec.driver).ok_or_else(|| nowhere(spec, registry, &path, &[]))?;
-            checked(entry, &file, &spec.driver_place)
-        }
+        Ok(file) => Ok((file, path)),
         Err(Missed::Nowhere { refused }) => Err(nowhere(spec, registry, &path, &refused)),
         Err(Missed::Several { first, second }) => {
             let (first, second) = (first.display(), second.display());
@@ -65,11 +106,14 @@ fn of_module(spec: &DriverSpec, named: &ModuleSpec) -> Result<&'static DriverEnt
     if let Some(entry) = found {
         return checked(entry, module.path(), &named.place);
     }
-    let file = module.path().display();
-    let hint = did_you_mean(&spec.driver, names());
-    let message = format!("module `{file}` has no driver `{}`{hint}", spec.driver);
-    let help = format!("its drivers: {}; say which with `driver = …`", list(names()));
-    Err(Diagnostic::at(spec.driver_place.clone(), message).help(help))
+    Err(not_in(spec, module.path(), names()))
+}
+
+fn not_in<'a>(spec: &DriverSpec, file: &Path, names: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
+    let hint = did_you_mean(&spec.driver, names.clone());
+    let message = format!("module `{}` has no driver `{}`{hint}", file.display(), spec.driver);
+    let help = format!("its drivers: {}; say which with `driver = …`", list(names));
+    Diagnostic::at(spec.driver_place.clone(), message).help(help)
 }
 
 fn checked(entry: &'static DriverEntry, file: &Path, place: &Place) -> Result<&'static DriverEntry, Diagnostic> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
+use crate::apart::ProcessName;
 use crate::control::ControlPlace;
 use crate::node::BindRule;
 use crate::supervisor::{ParentRule, Policy};
@@ -50,6 +51,7 @@ pub struct LogSettings {
 /// [drivers.disk]                 # the name that messages and --set use
 /// driver = "ramdisk"             # which driver; default: the one of the same name
 /// module = "libramdisk.so"       # where it is from; default: this program, else a module of the search path
+/// process = "own"                # in a process of its own, or in the one of this name; default: in this one
 /// config = { size = "64MiB" }    # what that driver understands (`fuchsine drivers` lists it)
 ///
 /// [drivers.nbd]
@@ -80,6 +82,8 @@ pub(crate) struct DriverSpec {
     pub(crate) driver_is_given: bool,
     /// The module that it is from, if that was said.
     pub(crate) module: Option<ModuleSpec>,
+    /// The process that it runs in, if that is another one.
+    pub(crate) process: Option<ProcessName>,
     /// What a node must be; `None`: what the driver itself asks for.
     pub(crate) bind: Option<BoundTo>,
     /// The nodes that a composite is made of.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::apart::ProcessName;
 use crate::node::BindRule;
 use crate::supervisor::Policy;
 
@@ -80,7 +81,7 @@ fn a_mistake_is_shown_as_a_compiler_shows_it() {
          |\n\
          2 | \tdirver = \"ramdisk\"\n  \
          | \t^^^^^^\n  \
-         = help: known keys: `backoff`, `bind`, `config`, `driver`, `limit`, `module`, `on_panic`, `parents`, `priority`, `rematch`, `restart`, `stop_timeout`; what the driver understands goes into `config`"
+         = help: known keys: `backoff`, `bind`, `config`, `driver`, `limit`, `module`, `on_panic`, `parents`, `priority`, `process`, `rematch`, `restart`, `stop_timeout`; what the driver understands goes into `config`"
     );
 }
 
@@ -362,4 +363,17 @@ host.toml:10:19: `count` must lie between 1 and 1000000
 host.toml:10:31: `within` must be a string, and this is an integer
 host.toml:12:1: `parents` names no parent"
     );
+}
+
+#[test]
+fn a_process_has_a_name_or_is_the_driver_s_own() {
+    let process = |value: &str| {
+        let text = format!("[drivers.disk]\nprocess = {value}\n");
+        Manifest::parse(Source::named("host.toml", text)).map(|manifest| manifest.drivers[0].process.clone())
+    };
+    assert_eq!(process("\"own\"").unwrap(), Some(ProcessName::Own));
+    assert_eq!(process("\"storage\"").unwrap(), Some(ProcessName::Named("storage".into())));
+    let error = process("\"a b\"").unwrap_err().to_string();
+    assert_eq!(error, "host.toml:2:11: `a b` cannot name a process: letters, digits, `-` and `_` are allowed");
+    assert!(process("true").unwrap_err().to_string().contains("`process` must be a string"));
 }

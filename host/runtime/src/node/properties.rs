@@ -21,6 +21,11 @@ impl Properties {
         self.0.is_empty()
     }
 
+    /// The same without one.
+    pub(crate) fn without(&self, name: &str) -> Properties {
+        Properties(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
+    }
+
     /// Adds a property unless there is one of that name already.
     pub(crate) fn add_default(&mut self, name: &str, value: &str) {
         if self.get(name).is_none() {

@@ -1,7 +1,10 @@
 //! The other side of a [`Child`](super::Child): what a process does first that was started as one.
+//!
+//! # Invariants
+//! - [`close_inherited`] runs before anything in the process has opened a descriptor, so none that it closes has an owner.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, getpid, getppid, kill_process_group, pidfd_open};
@@ -40,4 +43,29 @@ fn outlive_not(parent: &OwnedFd) {
         let _ = kill_process_group(getpid(), Signal::KILL);
     }
     std::process::abort();
+}
+
+/// Closes everything that this process has inherited besides its three standard streams: what the parent has by its own
+/// inheritance is not for drivers in another process.
+///
+/// Only at the begin of `main`: what this process has opened itself is closed too.
+///
+/// # Errors
+/// The list of what is open cannot be read.
+#[allow(unsafe_code, reason = "there is no safe way to close what nobody in this process owns")]
+pub(crate) fn close_inherited() -> io::Result<()> {
+    let mut open: Vec<RawFd> = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        open.extend(entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()));
+    }
+    // The list itself was open, and is closed by now.
+    for descriptor in open.into_iter().filter(|&descriptor| descriptor > 2) {
+        // SAFETY: nothing in this process owns a descriptor above the standard streams yet, as the caller vouches for.
+        let still_open = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
+        if rustix::io::fcntl_getfd(still_open).is_ok() {
+            // SAFETY: as above, and it is there.
+            unsafe { rustix::io::close(descriptor) };
+        }
+    }
+    Ok(())
 }

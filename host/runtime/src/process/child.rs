@@ -78,6 +78,14 @@ impl Child {
         self.process.id()
     }
 
+    /// A descriptor of the process.
+    ///
+    /// # Errors
+    /// What the system said: this process has as many as it may.
+    pub(crate) fn pidfd(&self) -> io::Result<OwnedFd> {
+        self.pidfd.try_clone()
+    }
+
     /// Waits for its end, and collects it. What is left of its group then is killed: nothing that it started outlives it.
     ///
     /// # Errors

@@ -48,8 +48,8 @@ mod bridge;
 mod child;
 #[cfg(test)]
 mod child_tests;
-mod packet;
-mod packets;
+pub(crate) mod packet;
+pub(crate) mod packets;
 mod replies;
 #[cfg(test)]
 mod tests;
@@ -58,6 +58,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 pub use adopt::adopt;
+pub(crate) use adopt::close_inherited;
 pub use bridge::bridge;
 pub use child::{Child, Death};
 

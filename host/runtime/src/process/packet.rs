@@ -12,7 +12,7 @@ use fuchsine_dispatcher::Limits;
 const MAGIC: u32 = u32::from_ne_bytes(*b"fch\x01");
 
 /// The largest packet. A socket takes a packet whole or not at all, so it has to be far smaller than what a socket buffers.
-pub(super) const PACKET: usize = 32 << 10;
+pub(crate) const PACKET: usize = 32 << 10;
 
 /// The most bytes of a message.
 pub(super) const MAX_BYTES: usize = 16 << 20;

@@ -15,13 +15,13 @@ use rustix::net::{
 use super::packet::MAX_HANDLES;
 
 /// Two connected sockets, of which neither is inherited by other programs.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// What became of a packet that was to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(crate) enum Sent {
     Yes,
     /// The socket is full.
     Later,
@@ -31,7 +31,7 @@ pub(super) enum Sent {
 
 /// What a receive has found.
 #[derive(Debug)]
-pub(super) enum Received {
+pub(crate) enum Received {
     /// So many bytes, and these descriptors.
     Packet(usize, Vec<OwnedFd>),
     Nothing,
@@ -41,15 +41,15 @@ pub(super) enum Received {
 
 /// One end.
 #[derive(Debug)]
-pub(super) struct Packets(OwnedFd);
+pub(crate) struct Packets(OwnedFd);
 
 impl Packets {
-    pub(super) fn new(socket: OwnedFd) -> Packets {
+    pub(crate) fn new(socket: OwnedFd) -> Packets {
         Packets(socket)
     }
 
     /// Sends one packet of two parts, which are not both empty.
-    pub(super) fn send(&self, head: &[u8], bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Sent> {
+    pub(crate) fn send(&self, head: &[u8], bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<Sent> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
@@ -71,7 +71,7 @@ impl Packets {
     ///
     /// # Errors
     /// What the system said; a packet that does not fit, or whose descriptors this process cannot take.
-    pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<Received> {
+    pub(crate) fn receive(&self, into: &mut [u8]) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_HANDLES))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let got = loop {

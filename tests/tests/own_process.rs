@@ -1,0 +1,275 @@
+//! Goal: a driver with `process = …` is as good as one in the host, and whatever ends its process ends nothing else.
+//! Method: the command with drivers in children; clients that talk to a disk in one while it is killed, the `misbehaver` in
+//! one, and what the host has open after many restarts. `FUCHSINE_RESTARTS` says how many those are.
+
+mod module_support;
+
+use std::{env, fs, os::unix::net::UnixStream, process::Command, time::Instant};
+
+use fuchsine_tests::{
+    clients::require_client,
+    host::{Host, bare_command, command},
+    nbd::{Address, CMD_WRITE, Client},
+    process::{HANG_LIMIT, Process, children, eventually, open_files, resident_bytes, run, threads},
+};
+use module_support::Folder;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Exit code: a driver failed.
+const DRIVER_FAILED: i32 = 1;
+
+const KIB: u64 = 1 << 10;
+
+/// Restarts at once, and as often as it takes.
+const TIRELESS: &str =
+    "restart = \"on-failure\"\nbackoff = { initial = \"1ms\", max = \"1ms\" }\nlimit = { count = 1000000 }\n";
+
+/// A disk with these keys, served on a Unix socket of its own.
+fn disk(folder: &Folder, name: &str, keys: &str) -> String {
+    let socket = folder.path().join(format!("{name}.sock"));
+    format!(
+        "[drivers.{name}]\ndriver = \"ramdisk\"\nconfig.size = \"1MiB\"\n{keys}\
+         [drivers.serve-{name}]\ndriver = \"nbd\"\nbind = {{ parent = \"{name}\" }}\nconfig.listen = \"unix:{}\"\n",
+        socket.display()
+    )
+}
+
+fn uri(folder: &Folder, name: &str) -> String {
+    format!("nbd+unix:///ramdisk?socket={}", folder.path().join(format!("{name}.sock")).display())
+}
+
+fn connect(folder: &Folder, name: &str) -> std::io::Result<Client> {
+    Client::connect(&Address::parse(&uri(folder, name)))
+}
+
+/// A client, once the disk is served (again).
+fn reach(folder: &Folder, name: &str) -> Client {
+    let mut found = None;
+    eventually("a server", || {
+        found = connect(folder, name).ok();
+        found.is_some()
+    });
+    found.expect("there is one")
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).expect("a number"), Signal::KILL).expect("it is ours");
+}
+
+fn only_child(host: &Host) -> i32 {
+    let mut all = children(host.pid());
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn ask(folder: &Folder, word: &str) -> Value {
+    let answer = run(bare_command().arg(word).arg("--json").env("FUCHSINE_CONTROL", folder.path().join("control")));
+    serde_json::from_str(&answer.expect_success().stdout.join("\n")).expect("it is JSON")
+}
+
+fn with_control(folder: &Folder, manifest: &str) -> Host {
+    let control = folder.path().join("control");
+    folder.run(manifest, &["--log", "debug", "--control", control.to_str().expect("text")])
+}
+
+#[test]
+fn a_disk_in_a_process_of_its_own_is_served_and_its_death_takes_nobody_along() {
+    let folder = Folder::new();
+    let own = format!("process = \"own\"\n{TIRELESS}");
+    let host = with_control(&folder, &(disk(&folder, "apart", &own) + &disk(&folder, "here", "")));
+    let (mut apart, mut here) = (reach(&folder, "apart"), reach(&folder, "here"));
+    apart.write(4 * KIB, &[7; 4096]).expect("it is served");
+    assert_eq!(apart.read(4 * KIB, 4096).expect("it is served"), [7; 4096]);
+    here.write(0, &[1; 512]).expect("it is served");
+    if let Some(program) = require_client("qemu-io") {
+        let uri = uri(&folder, "apart");
+        let mut command = Command::new(program);
+        command.args([
+            "-f",
+            "raw",
+            "-c",
+            "read -P 7 4k 4k",
+            "-c",
+            "write -P 9 64k 256k",
+            "-c",
+            "read -P 9 64k 256k",
+            &uri,
+        ]);
+        let text = run(&mut command).expect_success().stdout.join("\n");
+        assert!(!text.contains("failed"), "{text}");
+    }
+
+    let first = only_child(&host);
+    let drivers = ask(&folder, "ps")["drivers"].clone();
+    let found =
+        drivers.as_array().expect("a list").iter().find(|driver| driver["name"] == "apart").expect("it is there");
+    assert_eq!((&found["process"], &found["process_ids"][0]), (&Value::from("own"), &Value::from(first)));
+    let nodes = ask(&folder, "tree")["nodes"].clone();
+    let found = nodes.as_array().expect("a list").iter().find(|node| node["path"] == "/apart").expect("it is there");
+    assert_eq!(found["process_id"], Value::from(first));
+    let dump = ask(&folder, "dump").to_string();
+    assert!(dump.contains(&format!("apart (process {first})")), "{dump}");
+
+    // In the midst of it.
+    let writing = std::thread::spawn(move || {
+        let mut write = || apart.command(CMD_WRITE, 0, 8 * KIB, 65536, &[3; 65536]);
+        while write().is_ok_and(|error| error == 0) {}
+    });
+    kill(first);
+    writing.join().expect("each request has an answer, or the connection is closed");
+    let mut again = reach(&folder, "apart");
+    assert_eq!(again.read(4 * KIB, 512).expect("it is served again"), [0; 512], "it is a new disk");
+    assert_ne!(only_child(&host), first);
+    assert_eq!(here.read(0, 512).expect("nobody has touched it"), [1; 512]);
+
+    let log = host.stop().expect_success().stderr;
+    let death =
+        format!("cannot go on: its process {first} was killed by signal 9 (SIGKILL); it is started again after 1ms");
+    assert!(log.contains(&death), "{log}");
+    assert!(!log.contains("is killed, as"), "the last one has ended by itself: {log}");
+}
+
+#[test]
+fn a_segmentation_fault_is_told_and_the_limit_of_restarts_too() {
+    let folder = Folder::new();
+    folder.module("misbehaver");
+    let trigger = folder.path().join("trigger");
+    let clumsy = format!(
+        "[drivers.clumsy]\nmodule = \"libmisbehaver.so\"\nprocess = \"own\"\nrestart = \"on-failure\"\n\
+         backoff = {{ initial = \"1ms\" }}\nlimit = {{ count = 2 }}\n\
+         config = {{ crash = \"segfault\", trigger = \"unix:{}\" }}\n",
+        trigger.display()
+    );
+    let host = folder.run(&(disk(&folder, "here", "") + &clumsy), &["--log", "debug"]);
+    eventually("the limit", || {
+        // Each time that it is there, it is told to do it again.
+        drop(UnixStream::connect(&trigger));
+        host.stderr_so_far().contains("it stays down, as it was restarted too often")
+    });
+    let mut here = reach(&folder, "here");
+    here.write(0, &[1; 512]).expect("nobody has touched it");
+    assert!(children(host.pid()).is_empty());
+    host.signal(Signal::TERM);
+    let log = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED).stderr;
+    let deaths = log.lines().filter(|line| line.contains("was killed by signal 11 (SIGSEGV")).count();
+    assert_eq!(deaths, 3, "{log}");
+    // What it has said last is there, with its name and its process.
+    let last = log.lines().find(|line| line.contains("ends the process")).expect("it was logged");
+    assert!(last.contains("driver=\"clumsy\"") && last.contains("pid="), "{last}");
+    let mut loads = log.lines().filter(|line| line.contains(" loaded "));
+    assert!(loads.all(|line| line.contains("pid=")), "the host has loaded nothing of it: {log}");
+}
+
+#[test]
+fn drivers_with_one_name_of_a_process_are_in_one_and_start_again_in_one() {
+    let folder = Folder::new();
+    let shared = format!("process = \"storage\"\n{TIRELESS}");
+    let host = with_control(&folder, &(disk(&folder, "left", &shared) + &disk(&folder, "right", &shared)));
+    for round in 0..2 {
+        for name in ["left", "right"] {
+            reach(&folder, name).write(0, &[1; 512]).expect("it is served");
+        }
+        let both = only_child(&host);
+        if round == 0 {
+            kill(both);
+            eventually("another process", || children(host.pid()).first().is_some_and(|&now| now != both));
+        }
+    }
+    // One that leaves takes nobody along.
+    let mut right = reach(&folder, "right");
+    let stopped = run(bare_command().args(["stop", "left"]).env("FUCHSINE_CONTROL", folder.path().join("control")));
+    stopped.expect_success();
+    right.write(0, &[2; 512]).expect("it is served");
+    only_child(&host);
+    let log = host.stop().expect_success().stderr;
+    assert!(log.contains("was killed by signal 9 (SIGKILL); in it were "), "{log}");
+}
+
+#[test]
+fn what_goes_wrong_in_a_hook_is_told_as_if_it_had_happened_here() {
+    let folder = Folder::new();
+    folder.module("misbehaver");
+    let clumsy = |flags: &str, keys: &str| {
+        format!("[drivers.clumsy]\nmodule = \"libmisbehaver.so\"\nprocess = \"own\"\nconfig = {{ {flags} }}\n{keys}\n")
+    };
+    for (flags, keys, told) in [
+        ("fail = \"start\"", "", "failed to start: it was told to fail"),
+        ("panic = \"task\"", "", "panicked: misbehaves in Task"),
+        ("crash = \"exit\"", "", "ended with exit code 7"),
+        ("panic = \"task\"", "on_panic = \"abort\"", "was killed by signal 6 (SIGABRT"),
+        ("fail = \"stop\"", "", "did not stop well: it was told to fail"),
+        ("block = \"stop\"", "stop_timeout = \"100ms\"", "its process is killed, as it does not stop in time"),
+    ] {
+        let manifest = clumsy(flags, keys) + "[drivers.ramdisk]\n";
+        let path = folder.manifest(&manifest);
+        let mut host = Process::start(command().arg(path).args(["--log", "debug"]));
+        let ends_by_itself = !flags.contains("stop");
+        // Until all have started, a failure ends the host; what comes later does not.
+        if ends_by_itself {
+            eventually(told, || host.stderr_so_far().contains(told));
+        } else {
+            assert!(host.next_line(HANG_LIMIT).is_some_and(|line| line.starts_with("ready")));
+        }
+        if host.is_running() {
+            host.signal(Signal::TERM);
+        }
+        let log = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED).stderr;
+        assert!(log.lines().any(|line| line.contains(told) && line.contains("driver=\"clumsy\"")), "{flags}: {log}");
+    }
+}
+
+#[test]
+fn children_end_with_a_host_that_is_killed() {
+    let folder = Folder::new();
+    let host = folder.run(&disk(&folder, "apart", "process = \"own\"\n"), &[]);
+    let child = only_child(&host);
+    host.signal(Signal::KILL);
+    host.wait(HANG_LIMIT);
+    eventually("its end", || !fs::exists(format!("/proc/{child}/exe")).unwrap_or(true));
+}
+
+#[test]
+fn a_reload_moves_a_driver_into_a_process_and_back() {
+    let folder = Folder::new();
+    let host = folder.run(&disk(&folder, "disk", ""), &["--log", "info"]);
+    assert!(children(host.pid()).is_empty());
+    for (keys, count) in [("process = \"own\"\n", 1), ("process = \"other\"\n", 1), ("", 0)] {
+        let before = children(host.pid());
+        folder.manifest(&disk(&folder, "disk", keys));
+        host.signal(Signal::HUP);
+        eventually("the change", || {
+            let now = children(host.pid());
+            now.len() == count && (count == 0 || now != before)
+        });
+        reach(&folder, "disk").write(0, &[1; 512]).expect("it is served");
+    }
+    host.stop().expect_success();
+}
+
+#[test]
+fn restarts_leave_nothing_behind_in_the_host() {
+    let folder = Folder::new();
+    let count = env::var("FUCHSINE_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let host = folder.run(&disk(&folder, "apart", &format!("process = \"own\"\n{TIRELESS}")), &["--log", "error"]);
+    let mut settled = None;
+    let begun = Instant::now();
+    for round in 0..=count {
+        drop(reach(&folder, "apart"));
+        if round == count / 4 {
+            settled = Some((open_files(host.pid()), threads(host.pid()), resident_bytes(host.pid())));
+        }
+        if round < count {
+            let child = only_child(&host);
+            kill(child);
+            eventually("its end", || children(host.pid()).first() != Some(&child));
+        }
+    }
+    let (files, threads_then, memory) = settled.expect("it was looked");
+    eventually("as few descriptors as before", || open_files(host.pid()) <= files + 1);
+    assert!(threads(host.pid()) <= threads_then + 1);
+    let grown = resident_bytes(host.pid()).saturating_sub(memory);
+    assert!(grown < 8 << 20, "{grown} bytes in {count} restarts");
+    println!("{count} restarts in {:?}, {grown} bytes more", begun.elapsed());
+    host.stop().expect_success();
+}
