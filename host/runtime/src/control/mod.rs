@@ -21,6 +21,7 @@
 
 mod answer;
 mod client;
+mod clients;
 mod log_ring;
 mod place;
 mod request;

@@ -1,4 +1,4 @@
-//! The thread that accepts, and the clients that there are.
+//! The thread that accepts, and what clients are served with.
 
 use std::fmt;
 use std::io::Write;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::clients::Clients;
 use super::log_ring::LogRing;
 use super::place::ControlPlace;
 use super::request::{Load, Refusal};
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Limits {
     /// Clients at once.
     pub clients: usize,
-    /// Of them, those that follow the log: they stay.
+    /// Of them, those that follow the log: they stay, unless they have not read for the idle time and another one asks.
     pub followers: usize,
     /// Bytes of a request.
     pub request: usize,
@@ -63,15 +64,6 @@ pub(super) struct Serving {
     pub(super) clients: Mutex<Clients>,
     /// Notified when a client has gone.
     gone: Condvar,
-}
-
-/// The clients that there are.
-#[derive(Debug, Default)]
-pub(super) struct Clients {
-    next: u64,
-    /// Their connections, for the end.
-    streams: Vec<(u64, UnixStream)>,
-    pub(super) followers: usize,
 }
 
 /// A host's control socket. Dropping it closes it: answers that are being written have a moment, everything else ends.
@@ -202,18 +194,18 @@ impl Serving {
         self.ending.store(true, Ordering::Relaxed);
         let until = Instant::now() + LAST_GRACE;
         let mut clients = self.clients.lock();
-        for (_, stream) in &clients.streams {
+        for stream in clients.streams() {
             // Nothing more is asked, and what is being answered is still written.
             let _ = stream.shutdown(std::net::Shutdown::Read);
         }
-        while !clients.streams.is_empty() && !self.gone.wait_until(&mut clients, until).timed_out() {}
-        for (_, stream) in &clients.streams {
+        while clients.count() > 0 && !self.gone.wait_until(&mut clients, until).timed_out() {}
+        for stream in clients.streams() {
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
 
     pub(super) fn left(&self, client: u64) {
-        self.clients.lock().streams.retain(|(id, _)| *id != client);
+        self.clients.lock().remove(client);
         self.gone.notify_all();
     }
 }
@@ -260,16 +252,14 @@ fn take(serving: &Arc<Serving>, stream: UnixStream) {
         Err(error) => return refuse(stream, Refusal::last("denied", format!("who you are is not known: {error}"))),
     };
     let mut clients = serving.clients.lock();
-    if clients.streams.len() >= serving.limits.clients {
+    if clients.count() >= serving.limits.clients {
         drop(clients);
         let message = format!("there are {} clients already; come again later", serving.limits.clients);
         return refuse(stream, Refusal::last("busy", message));
     }
     // Another process gets a descriptor of its own state: this one blocks.
     let (Ok(()), Ok(copy)) = (stream.set_nonblocking(false), stream.try_clone()) else { return };
-    clients.next += 1;
-    let id = clients.next;
-    clients.streams.push((id, copy));
+    let id = clients.add(copy);
     drop(clients);
     tracing::debug!(pid = peer.pid, "a client of the control socket");
     let session = Session::new(Arc::clone(serving), stream, id);

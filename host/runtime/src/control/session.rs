@@ -2,8 +2,9 @@
 //!
 //! 1. A request has to come in whole within the idle time, and may have so many bytes. What is no request ends the session,
 //!    after an answer that says why; so does silence. A request that cannot be done is answered, and the session goes on.
-//! 2. Answers are written whole. A client that does not take one within the idle time is left. One that follows the log may
-//!    take its time: what it does not read is lost to it and counted, and nobody waits for it.
+//! 2. Answers are written whole. A client that has not taken one to its end within the idle time is left, however it reads
+//!    meanwhile. One that follows the log may take its time: what it does not read is lost to it and counted, and nobody waits
+//!    for it. It is left once it has not read for the idle time and another one asks for its place.
 //! 3. The session ends with its client, or with the server.
 
 use std::io::{self, Read, Write};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::PROTOCOL;
 use super::answer::Asked;
+use super::clients::Place;
 use super::log_ring::{LogRecord, LogRing, Next};
 use super::request::{Refusal, Request, parse};
 use super::server::Serving;
@@ -109,8 +111,33 @@ impl Session {
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        self.stream.set_write_timeout(Some(self.serving.limits.idle))?;
-        self.stream.write_all(line)
+        self.write_until(line, Instant::now() + self.serving.limits.idle)
+    }
+
+    /// Writes all of it by then. A limit for each write would be none for a client that reads a byte now and then.
+    fn write_until(&mut self, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_write_timeout(Some(left))?;
+            match self.stream.write(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of it, whenever that is, unless the place is given to another one.
+    fn write_to_follower(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let busy = |since| self.serving.clients.lock().busy(self.id, since);
+        busy(Some(Instant::now()));
+        let written = (&self.stream).write_all(bytes);
+        busy(None);
+        written
     }
 
     /// The log, line by line, and an answer when that is all.
@@ -124,17 +151,19 @@ impl Session {
         }
         let told = self.tell_lines(&ring, id, follow, driver.as_deref(), lines);
         if follow {
-            self.serving.clients.lock().followers -= 1;
+            self.serving.clients.lock().unfollow(self.id);
         }
         told?;
         self.write(&answered(id, json!({})))
     }
 
     fn may_follow(&self) -> bool {
-        let mut clients = self.serving.clients.lock();
-        let may = clients.followers < self.serving.limits.followers;
-        clients.followers += usize::from(may);
-        may
+        let limits = &self.serving.limits;
+        let place = self.serving.clients.lock().follow(self.id, limits.followers, limits.idle);
+        if place == Place::Taken {
+            tracing::warn!("a client that follows the log without reading it has lost its place to another one");
+        }
+        place != Place::None
     }
 
     fn tell_lines(
@@ -156,20 +185,20 @@ impl Session {
             }
         }
         let skipped = lines.map_or(0, |lines| old.len().saturating_sub(lines));
+        let until = Instant::now() + self.serving.limits.idle;
         if follow {
             // It may be a pager that somebody reads, slowly.
             self.stream.set_write_timeout(None)?;
-        } else {
-            self.stream.set_write_timeout(Some(self.serving.limits.idle))?;
         }
         for line in old.drain(skipped..) {
-            self.stream.write_all(&logged(id, &line))?;
+            let line = logged(id, &line);
+            if follow { self.write_to_follower(&line)? } else { self.write_until(&line, until)? }
         }
         while follow && !self.serving.is_ending() {
             match ring.next(&mut place, LOOK) {
-                Next::Line(line) if is_meant(&line) => self.stream.write_all(&logged(id, &line))?,
+                Next::Line(line) if is_meant(&line) => self.write_to_follower(&logged(id, &line))?,
                 Next::Line(_) => {}
-                Next::Lost(lost) => self.stream.write_all(&line_of(id, "lost", json!(lost)))?,
+                Next::Lost(lost) => self.write_to_follower(&line_of(id, "lost", json!(lost)))?,
                 Next::Nothing if has_gone(&self.stream) => return Err(io::ErrorKind::BrokenPipe.into()),
                 Next::Nothing => {}
             }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fuchsine_driver::{Driver, DriverContext, DriverEntry, StartError, Status};
 use serde_json::Value;
@@ -245,6 +245,45 @@ fn a_follower_that_does_not_read_holds_up_nobody_and_is_told_what_it_lost() {
     }
     assert!(lost > 0);
     assert_eq!(got + lost, 50_000);
+}
+
+#[test]
+fn an_answer_has_to_be_taken_in_time_however_slowly_it_is_read() {
+    let served = Served::with(Limits { idle: Duration::from_millis(100), ..Limits::default() });
+    (0..150).for_each(|_| served.log(&"x".repeat(8 << 10)));
+    let mut stream = served.raw();
+    stream.write_all(b"{\"version\":1,\"command\":\"logs\"}\n").unwrap();
+    // Each piece makes room for a further line, long before the time for one is over.
+    let (mut piece, mut taken) = (vec![0; 16 << 10], Vec::new());
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        taken.extend_from_slice(&piece[..count]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!taken.ends_with(b"\"ok\":{}}\n") && taken.len() < 1 << 20, "all {} bytes came", taken.len());
+    served.serves();
+}
+
+#[test]
+fn a_follower_that_does_not_read_leaves_its_place_to_one_that_asks() {
+    let served = Served::with(Limits { followers: 1, idle: Duration::from_millis(100), ..Limits::default() });
+    let mut slow = served.raw();
+    slow.write_all(b"{\"version\":1,\"command\":\"logs\",\"follow\":true}\n").unwrap();
+    served.log("first");
+    assert_eq!(line(&slow)["log"]["message"], "first");
+    (0..50_000).for_each(|n| served.log(&n.to_string()));
+    let follow = Request::Logs { follow: true, driver: None, lines: Some(1) };
+    let enough = || ControlError::NoAnswer("enough".to_owned());
+    let until = Instant::now() + LONG;
+    loop {
+        assert!(Instant::now() < until, "it stays");
+        match served.client().ask_with(&follow, |_, _| Err(enough())) {
+            Err(ControlError::NoAnswer(_)) => break,
+            Err(ControlError::Refused { kind, .. }) if kind == "busy" => std::thread::yield_now(),
+            other => panic!("{other:?}"),
+        }
+    }
+    while let Ok(1..) = slow.read(&mut [0; 4096]) {}
+    served.serves();
 }
 
 #[test]
