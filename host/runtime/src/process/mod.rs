@@ -35,6 +35,7 @@
 //! | `replies` | the calls of the far side that are not answered yet |
 //! | `child` | a process that was started with a socket, its end, and how that is told |
 //! | `adopt` | what such a process does first |
+//! | `sandbox` | fences that such a process puts on itself |
 //!
 //! A [`Child`] is in a group of its own, gets one side of a [`socket_pair`] and [`adopt`]s it. It ends with its parent, and so does
 //! everything that it has started.
@@ -51,6 +52,7 @@ mod child_tests;
 pub(crate) mod packet;
 pub(crate) mod packets;
 mod replies;
+mod sandbox;
 #[cfg(test)]
 mod tests;
 
@@ -61,6 +63,7 @@ pub use adopt::adopt;
 pub(crate) use adopt::close_inherited;
 pub use bridge::bridge;
 pub use child::{Child, Death};
+pub use sandbox::{Enforce, Refusal, Sandbox, SandboxError, SystemCalls};
 
 /// Two connected sockets for the two sides of a bridge, one of which goes to another process. Neither is inherited by
 /// programs that this process starts, unless it is passed on on purpose.

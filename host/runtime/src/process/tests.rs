@@ -51,7 +51,7 @@ impl Side {
         self.wait(async move { end.read().await })
     }
 
-    fn end(self) {
+    pub(super) fn end(self) {
         drop(self.home);
         self.runtime.shutdown(LONG).unwrap();
     }
