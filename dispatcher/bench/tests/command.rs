@@ -106,14 +106,28 @@ fn wrong_arguments_are_refused_before_anything_runs() {
 #[test]
 fn the_script_about_block_requests_says_which_program_is_missing() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/nbd");
-    let run = |arguments: &[&str], path: &str| {
-        let mut command = Command::new("/bin/bash");
-        let output = command.arg(script).args(arguments).env("PATH", path).output().expect("bash runs");
-        (output.status.success(), text(&output.stderr))
-    };
     let empty = tempfile::tempdir().expect("a folder");
-    let nowhere = empty.path().to_str().expect("a name");
-    assert_eq!(run(&[], nowhere), (false, "nbd: qemu-img is not installed (Debian package qemu-utils)\n".to_owned()));
-    let (refused, said) = run(&["--rounds", "none"], nowhere);
-    assert!(!refused && said.contains("--rounds needs a number, and none is none"), "{said}");
+    let run = |arguments: &[&str], requires: &str| {
+        let mut command = Command::new("/bin/bash");
+        command.arg(script).args(arguments).env("PATH", empty.path()).env("FUCHSINE_REQUIRE_CLIENTS", requires);
+        let output = command.output().expect("bash runs");
+        assert!(!output.status.success(), "there is no client");
+        text(&output.stderr)
+    };
+    let missing =
+        ["qemu-img (Debian package qemu-utils)", "fio (Debian package fio)", "nbdkit (Debian package nbdkit)"];
+    for (requires, end) in [("0", "nbd: there is no client\n"), ("1", "nbd: FUCHSINE_REQUIRE_CLIENTS is set\n")] {
+        let said = run(&[], requires);
+        let told = |program: &&str| said.contains(&format!("NOT MEASURED, as it is not installed: {program}\n"));
+        assert!(missing.iter().all(told) && said.ends_with(end), "{said}");
+    }
+    for (arguments, says) in [
+        (["--rounds", "none"], "--rounds needs a number, and none is none"),
+        (["--only", "disks"], "--only needs memory or file, and not disks"),
+        (["--json", "/nowhere/n1.json"], "cannot write /nowhere/n1.json"),
+        (["--what", "x"], "what is --what?"),
+    ] {
+        let said = run(&arguments, "0");
+        assert!(said.contains(says) && !said.contains("round 1"), "{said}");
+    }
 }
