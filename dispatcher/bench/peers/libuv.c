@@ -223,6 +223,29 @@ static void self_post(void) {
 	end(total, seen == total);
 }
 
+/* L2b: batches of forty posts to the own loop. */
+
+static void self_batch(void *argument) {
+	if (argument != NULL)
+		seen++;
+	if (left-- == 0) {
+		stop(here);
+		return;
+	}
+	for (int nth = 1; nth < 40; nth++)
+		post(here, count, NULL);
+	post(here, self_batch, here);
+}
+
+static void post_batches(void) {
+	left = scaled(50000);
+	total = 40 * left;
+	post(here, self_batch, NULL);
+	begin();
+	run_looper(here);
+	end(total, seen == total);
+}
+
 /* L3: two loops post to each other. */
 
 static void hop(void *argument) {
@@ -366,7 +389,7 @@ static void many_due(void) {
 	end(total, seen == total);
 }
 
-/* W1: a thread without a loop posts to one that has one. */
+/* W1, L4b: a thread without a loop posts to one that has one. */
 
 static void posts_from_outside(void) {
 	uv_thread_t thread;
@@ -430,6 +453,93 @@ static void stop_with_pending(void) {
 	end(total, told == total);
 }
 
+/* L6b: as W10, with the enqueuing in it. */
+
+static void enqueue_and_cancel(void) {
+	total = scaled(200000);
+	uv_work_t *requests = checked(calloc(total + 1, sizeof *requests));
+	uv_sem_init(&entered, 0);
+	uv_sem_init(&go, 0);
+	uv_queue_work(&here->loop, &requests[total], hold, count_told);
+	uv_sem_wait(&entered);
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++)
+		uv_queue_work(&here->loop, &requests[nth], work, count_told);
+	for (uint64_t nth = 0; nth < total; nth++)
+		uv_cancel((uv_req_t *)&requests[nth]);
+	uv_sem_post(&go);
+	run_looper(here);
+	end(total, told == total);
+}
+
+/* L7c: 100,000 timers are canceled in scrambled order. */
+
+static void remove_timers(void) {
+	uv_timer_t *timers = checked(calloc(MANY, sizeof *timers));
+	uint32_t *order = checked(calloc(MANY, sizeof *order));
+	uint64_t random = 88172645463325252ull;
+	total = scaled(MANY);
+	for (uint32_t nth = 0; nth < total; nth++) {
+		uv_timer_init(&here->loop, &timers[nth]);
+		uv_timer_start(&timers[nth], never, 1000000 + nth, 0);
+		order[nth] = nth;
+	}
+	for (uint64_t last = total - 1; last > 0; last--) {
+		random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+		uint64_t other = random % (last + 1);
+		uint32_t kept = order[last];
+		order[last] = order[other];
+		order[other] = kept;
+	}
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++) {
+		seen += (uint64_t)uv_is_active((uv_handle_t *)&timers[order[nth]]);
+		uv_timer_stop(&timers[order[nth]]);
+	}
+	end(total, seen == total);
+}
+
+/* L10: two loops on threads of their own come and go. */
+
+static _Atomic uint64_t answers;
+
+static void answer(void *argument) {
+	(void)argument;
+	atomic_fetch_add(&answers, 1);
+	uv_sem_post(&entered);
+}
+
+static void close_handle(uv_handle_t *handle, void *argument) {
+	(void)argument;
+	uv_close(handle, NULL);
+}
+
+static void lives(void) {
+	total = scaled(2000);
+	uv_sem_init(&entered, 0);
+	begin();
+	for (uint64_t nth = 0; nth < total; nth++) {
+		struct looper *loopers[2];
+		uv_thread_t threads[2];
+		for (int which = 0; which < 2; which++) {
+			loopers[which] = new_looper();
+			uv_thread_create(&threads[which], run_looper, loopers[which]);
+			post(loopers[which], answer, NULL);
+		}
+		uv_sem_wait(&entered);
+		uv_sem_wait(&entered);
+		for (int which = 0; which < 2; which++) {
+			post(loopers[which], stop, loopers[which]);
+			uv_thread_join(&threads[which]);
+			uv_walk(&loopers[which]->loop, close_handle, NULL);
+			uv_run(&loopers[which]->loop, UV_RUN_DEFAULT);
+			seen += uv_loop_close(&loopers[which]->loop) == 0;
+			free(loopers[which]);
+		}
+	}
+	end(total, answers == 2 * total && seen == 2 * total);
+}
+
 static void one_in_flight(void) {
 	work_in_flight(100000, 1);
 }
@@ -447,13 +557,18 @@ static const struct {
 	{"L1", job_chain, "1"},
 	{"L1b", job_batch, "1"},
 	{"L2", self_post, "1"},
+	{"L2b", post_batches, "1"},
 	{"L3", ping_pong, "1"},
 	{"L4", burst, "1"},
+	{"L4b", posts_from_outside, "1"},
 	{"L5", one_in_flight, "1"},
 	{"L6", many_in_flight, "1"},
+	{"L6b", enqueue_and_cancel, "1"},
 	{"L7", arm_and_cancel, "1"},
 	{"L7b", move_among_many, "1"},
+	{"L7c", remove_timers, "1"},
 	{"L8", many_due, "1"},
+	{"L10", lives, "1"},
 	{"W1", posts_from_outside, "1"},
 	{"W8a", arm_and_cancel, "1"},
 	{"W8b", scrambled_due, "1"},

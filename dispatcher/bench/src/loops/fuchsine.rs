@@ -10,7 +10,8 @@ use std::time::Duration;
 use fuchsine_dispatcher::event_loop::{EventLoop, Job, Lane, LoopHandle, LoopManager, PauseScope, Timer};
 
 use super::Doing;
-use super::counts::{self, BATCH, IN_FLIGHT};
+use super::bulk;
+use super::counts::{self, BATCH, IN_FLIGHT, POSTS};
 use crate::random::Random;
 use crate::sample::{Sample, Stopwatch};
 
@@ -33,23 +34,28 @@ pub(crate) fn measure(doing: Doing) -> Sample {
         Doing::TimerMove => on_one_loop(counts::moves(), move_among_many),
         Doing::TimersDue => on_one_loop(counts::timers(), many_due),
         Doing::PauseResume => pauses(),
+        Doing::AsyncBatch => on_one_loop(POSTS * counts::post_batches(), bulk::post_batches),
+        Doing::PostsFromOutside => bulk::posts_from_outside(),
+        Doing::WorkCancel => on_one_loop(counts::canceled_items(), bulk::cancel_work),
+        Doing::TimerRemove => on_one_loop(counts::timers(), bulk::remove_timers),
+        Doing::Life => bulk::lives(),
     }
 }
 
 /// Ends a measurement, from the loop.
 #[derive(Clone)]
-struct Done {
+pub(super) struct Done {
     watch: Rc<Cell<Option<Stopwatch>>>,
     sample: Arc<OnceLock<Sample>>,
 }
 
 impl Done {
     /// Time counts from here. Unless this is called, it counts from before the setup.
-    fn begin(&self) {
+    pub(super) fn begin(&self) {
         self.watch.set(Some(Stopwatch::start()));
     }
 
-    fn end(&self, event_loop: &EventLoop, ops: u64, ok: bool) {
+    pub(super) fn end(&self, event_loop: &EventLoop, ops: u64, ok: bool) {
         let watch = self.watch.take().expect("it ends once");
         self.sample.set(watch.stop(ops, ok)).expect("it ends once");
         event_loop.manager().expect("a manager runs it").shutdown();
@@ -146,7 +152,7 @@ fn strike(event_loop: &EventLoop, mut ball: Box<Ball>) {
     next.async_run(move |event_loop| strike(event_loop, ball)).expect("the loop runs");
 }
 
-fn two_loops() -> (fuchsine_dispatcher::event_loop::RunningLoops, LoopHandle, LoopHandle) {
+pub(super) fn two_loops() -> (fuchsine_dispatcher::event_loop::RunningLoops, LoopHandle, LoopHandle) {
     let manager = LoopManager::builder().loops(2).handle_signals(false).build();
     let running = manager.and_then(LoopManager::spawn).expect("the loops run");
     let handle = running.handle();
@@ -223,7 +229,7 @@ fn arm_and_cancel(event_loop: &EventLoop, done: Done) {
     done.end(event_loop, stopped, true);
 }
 
-fn many_timers(event_loop: &EventLoop, callback: impl FnMut(&EventLoop) + Clone + 'static) -> Vec<Timer> {
+pub(super) fn many_timers(event_loop: &EventLoop, callback: impl FnMut(&EventLoop) + Clone + 'static) -> Vec<Timer> {
     (0..counts::timers())
         .map(|_| {
             let mut callback = callback.clone();

@@ -4,10 +4,12 @@
 //! with the feature `libuv`. tokio's single-threaded runtime is there always, with what comes closest. Where two threads
 //! wake each other, the kernel itself is measured as well: two threads and two event counters, nothing else.
 
+mod bulk;
 mod fuchsine;
 mod kernel;
 #[cfg(feature = "libuv")]
 mod libuv;
+mod tokio_bulk;
 mod tokio_loop;
 
 use crate::workload::{Run, Workload};
@@ -18,6 +20,7 @@ mod counts {
 
     pub(super) const BATCH: u64 = 1_000;
     pub(super) const IN_FLIGHT: u64 = 64;
+    pub(super) const POSTS: u64 = 40;
 
     /// Operations that stay on one thread.
     pub(super) fn hops() -> u64 {
@@ -60,6 +63,22 @@ mod counts {
     pub(super) fn pauses() -> u64 {
         scaled(20_000)
     }
+
+    pub(super) fn post_batches() -> u64 {
+        scaled(50_000)
+    }
+
+    pub(super) fn outside_posts() -> u64 {
+        scaled(2_000_000)
+    }
+
+    pub(super) fn canceled_items() -> u64 {
+        scaled(200_000)
+    }
+
+    pub(super) fn lives() -> u64 {
+        scaled(2_000)
+    }
 }
 
 /// What a loop does.
@@ -76,6 +95,11 @@ enum Doing {
     TimerMove,
     TimersDue,
     PauseResume,
+    AsyncBatch,
+    PostsFromOutside,
+    WorkCancel,
+    TimerRemove,
+    Life,
 }
 
 /// With libuv in the second place, if this was built with it.
@@ -108,14 +132,23 @@ pub(crate) fn workloads() -> Vec<Workload> {
         ("L1", "a job arms itself anew: one iteration of the loop each", loops("L1", Doing::JobChain)),
         ("L1b", "a job in a batch of 1,000", loops("L1b", Doing::JobBatch)),
         ("L2", "a callback posts the next one to its own loop: one iteration each", loops("L2", Doing::AsyncSelf)),
+        (
+            "L2b",
+            "a callback posts a batch of 40 to its own loop, the last of which posts the next",
+            loops("L2b", Doing::AsyncBatch),
+        ),
         ("L3", "round trip: two loops on two threads post to each other", ping_pong),
         ("L4", "one loop posts 5,000,000 callbacks to another, until all ran", loops("L4", Doing::AsyncBurst)),
+        ("L4b", "a thread without a loop posts to one, until all ran", loops("L4b", Doing::PostsFromOutside)),
         ("L5", "work round trip, 1 in flight", loops("L5", Doing::WorkOne)),
         ("L6", "work round trip, 64 in flight, one worker", loops("L6", Doing::WorkMany)),
+        ("L6b", "work behind a busy worker is enqueued, canceled, and told so", loops("L6b", Doing::WorkCancel)),
         ("L7", "a timer is armed and canceled", loops("L7", Doing::TimerArmCancel)),
         ("L7b", "one of 100,000 armed timers is armed anew", loops("L7b", Doing::TimerMove)),
+        ("L7c", "one of 100,000 armed timers is canceled, until none is left", loops("L7c", Doing::TimerRemove)),
         ("L8", "100,000 timers fall due within a second: look at the CPU column", loops("L8", Doing::TimersDue)),
         ("L9", "one other loop and four workers are paused and resumed, then that loop answers a post", pause),
+        ("L10", "two loops on threads of their own are made, answer a post each, and end", loops("L10", Doing::Life)),
     ]
     .map(|(name, description, runs)| Workload::new(name, description, runs))
     .into()

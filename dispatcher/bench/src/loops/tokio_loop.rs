@@ -14,6 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::Doing;
 use super::counts::{self, BATCH, IN_FLIGHT};
+use super::tokio_bulk;
 use crate::random::Random;
 use crate::sample::{Sample, Stopwatch};
 
@@ -29,11 +30,16 @@ pub(crate) fn measure(doing: Doing) -> Sample {
         Doing::TimerArmCancel => run(arm_and_cancel()),
         Doing::TimerMove => run(move_among_many()),
         Doing::TimersDue => run(many_due()),
+        Doing::AsyncBatch => run(tokio_bulk::message_batches()),
+        Doing::PostsFromOutside => tokio_bulk::messages_from_outside(),
+        Doing::WorkCancel => run(tokio_bulk::cancel_work()),
+        Doing::TimerRemove => run(tokio_bulk::remove_timers()),
+        Doing::Life => tokio_bulk::lives(),
         Doing::PauseResume => unreachable!("tokio has nothing alike"),
     }
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().max_blocking_threads(1).build().expect("the system has resources")
 }
 
@@ -154,7 +160,7 @@ async fn blocking(count: u64, flights: u64) -> Sample {
 }
 
 /// Arms a timer: tokio does that when it is polled for the first time.
-fn arm(sleep: std::pin::Pin<&mut Sleep>) {
+pub(super) fn arm(sleep: std::pin::Pin<&mut Sleep>) {
     let pending = sleep.poll(&mut Context::from_waker(Waker::noop()));
     assert_eq!(pending, Poll::Pending);
 }
