@@ -12,7 +12,7 @@ use crate::load;
 pub(super) static ABOVE: DriverEntry = DriverEntry::of::<Above>();
 pub(super) static BELOW: DriverEntry = DriverEntry::of::<Below>();
 
-/// Has a node with the properties and the services of the one in the host.
+/// Has a node with the properties of the one in the host. What is offered there, the session connects to.
 struct Above {
     _node: Child,
 }
@@ -38,14 +38,6 @@ impl Driver for Above {
             node = node.property(key, value);
         }
         node = node.property(MARK, "yes");
-        for service in &session.run.services {
-            let (session, name) = (Arc::downgrade(&session), service.clone());
-            node = node.service(service, move |end| {
-                if let Some(session) = session.upgrade() {
-                    session.tell_with(&ToHost::Connect { service: name.clone() }, load::taken_from(end));
-                }
-            });
-        }
         Ok(Above { _node: cx.add_child(node)? })
     }
 }

@@ -7,7 +7,7 @@
 //! ```text
 //!   host                                   child
 //!
-//!   parent's node                          above ── offers what the parent's node offers
+//!   parent's node                          above ── has a node like that one
 //!      │                                     │
 //!   stand-in ════════ a session ════════ the driver itself
 //!      │                                     │
@@ -38,8 +38,7 @@
 //! | `far_log` | the log of the child, on its way to the host | child |
 //!
 //! # What differs from a driver in the host
-//! Services of its node are those that there were when it started. The numbers of `fuchsine ps` are those of its stand-in. What
-//! holds for channels over bridges stands at the head of `process`.
+//! The numbers of `fuchsine ps` are those of its stand-in. What holds for channels over bridges stands at the head of `process`.
 
 mod around;
 mod far;

@@ -36,8 +36,6 @@ pub(super) struct Run {
     pub(super) config: String,
     pub(super) node: String,
     pub(super) properties: Vec<(String, String)>,
-    /// What its node offers.
-    pub(super) services: Vec<String>,
     /// Whether a panic ends the process.
     pub(super) aborts: bool,
 }
@@ -68,7 +66,7 @@ pub(super) enum ToHost {
     Address {
         address: String,
     },
-    /// It connects to a service of its node: the other end comes with it.
+    /// A request: it connects to a service of its node. The other end comes with it.
     Connect {
         service: String,
     },
@@ -90,6 +88,9 @@ pub(super) enum ToHost {
 pub(super) struct Reply {
     /// What went wrong.
     pub(super) error: Option<String>,
+    /// The status of a connection.
+    #[serde(default)]
+    pub(super) status: i32,
 }
 
 /// A line of the log of a child: one packet of a socket.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use fuchsine_dispatcher::{Channel, Message, Txid};
+use fuchsine_dispatcher::{Channel, DispatcherHandle, Instant, Message, Status, Txid};
 use fuchsine_driver::DriverEntry;
 use parking_lot::Mutex;
 
@@ -22,7 +22,9 @@ use crate::supervisor::{Failure, OnPanic, Policy};
 pub(super) struct Session {
     number: u64,
     pub(super) run: Run,
-    pub(super) channel: Arc<Channel>,
+    channel: Arc<Channel>,
+    /// Where it waits for answers.
+    dispatcher: DispatcherHandle,
     /// Set before anything of it starts.
     host: OnceLock<Host>,
     state: Mutex<State>,
@@ -60,19 +62,16 @@ pub(super) fn begin(home: &Home, run: Run, channel: Arc<Channel>) {
         }
     };
     let plan = plan(&run, number, entry);
-    let session = Session { number, run, channel, host: OnceLock::new(), state: Mutex::default() };
+    let dispatcher = home.dispatcher.clone();
+    let session = Session { number, run, channel, dispatcher, host: OnceLock::new(), state: Mutex::default() };
     let session = Arc::new(session);
     let (observing, hearing) = (Arc::downgrade(&session), Arc::downgrade(&session));
     let host = Host::builder(plan).runtime(home.runtime.clone());
     let host = host.observer(move |event| with(&observing, |session| session.happened(event)));
     let host = host.far(move |event| {
-        with(&hearing, |session| {
-            session.tell(&match event {
-                FarEvent::Started(name) if name == session.run.name => ToHost::Started,
-                FarEvent::Started(_) => return,
-                FarEvent::Address(address) => ToHost::Address { address: address.to_owned() },
-            });
-        });
+        if let Some(session) = hearing.upgrade() {
+            session.asked(event);
+        }
     });
     match host.build() {
         Ok(host) => {
@@ -137,9 +136,22 @@ impl Session {
         let _ = self.channel.write(Message::from_bytes(&encode(what)));
     }
 
-    /// Says it with the end of a channel.
-    pub(super) fn tell_with(&self, what: &ToHost, end: Channel) {
-        let _ = self.channel.write(Message::from_bytes(&encode(what)).with(end));
+    fn asked(self: &Arc<Self>, event: FarEvent<'_>) {
+        match event {
+            FarEvent::Started(name) if name == self.run.name => self.tell(&ToHost::Started),
+            FarEvent::Started(_) => {}
+            FarEvent::Address(address) => self.tell(&ToHost::Address { address: address.to_owned() }),
+            FarEvent::Connect(service, end, then) => {
+                let request = Message::from_bytes(&encode(&ToHost::Connect { service: service.to_owned() })).with(end);
+                let channel = Arc::clone(&self.channel);
+                // Refused only when the process ends; what is told of it then is its drop.
+                let _ = self.dispatcher.spawn(async move {
+                    let reply = channel.call_async(request, Instant::INFINITE).await;
+                    let reply = reply.ok().and_then(|reply| decode::<Reply>(reply.bytes()).ok());
+                    then(reply.map_or(Err(Status::Unavailable), |reply| Status::result_of(reply.status)));
+                });
+            }
+        }
     }
 
     /// Asks, and waits for the answer.
@@ -148,7 +160,7 @@ impl Session {
     /// What went wrong there, or that nobody is there any more.
     pub(super) async fn ask(&self, what: &ToHost) -> Result<(), String> {
         let request = Message::from_bytes(&encode(what));
-        let reply = self.channel.call_async(request, fuchsine_dispatcher::Instant::INFINITE).await;
+        let reply = self.channel.call_async(request, Instant::INFINITE).await;
         let reply: Reply = decode(reply.map_err(|error| error.to_string())?.bytes())?;
         reply.error.map_or(Ok(()), Err)
     }
@@ -182,7 +194,7 @@ impl Session {
 
     fn stopped(&self, txid: Txid, failures: &[String]) {
         let error = (!failures.is_empty()).then(|| failures.join("; "));
-        let _ = self.channel.write(Message::from_bytes(&encode(&Reply { error })).in_reply_to(txid));
+        let _ = self.channel.write(Message::from_bytes(&encode(&Reply { error, status: 0 })).in_reply_to(txid));
     }
 
     /// Hears what is said about it, until its stand-in is gone.

@@ -77,7 +77,6 @@ impl Driver for StandIn {
             config: instance.config.clone(),
             node: instance.node_name.clone(),
             properties: instance.properties.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-            services: host.services_at(instance.node),
             aborts: policy.is_some_and(|policy| policy.on_panic == OnPanic::Abort),
         };
         let (session, far) = Channel::pair()?;
@@ -154,10 +153,14 @@ impl Talk {
             ToHost::Connect { service } => {
                 let end = message.take_handles().pop().and_then(|handle| handle.into_channel_end().ok());
                 let end = end.ok_or("a connection came without its channel")?;
-                // One that is refused is closed, which whoever has connected is told.
-                if let Some(host) = self.host.upgrade() {
-                    let _ = load::connect_end(&host, self.instance.node, &service, end);
-                }
+                let host = self.host.upgrade();
+                let connected = host.map(|host| load::connect_end(&host, self.instance.node, &service, end));
+                let status = match connected {
+                    Some(Ok(())) => 0,
+                    Some(Err(status)) => status.as_raw(),
+                    None => Status::Unavailable.as_raw(),
+                };
+                self.answer(txid, Reply { error: None, status });
             }
             ToHost::AddChild { node, name, properties, services } => {
                 let added = self.add_child(&node, name, properties, services);
@@ -204,7 +207,11 @@ impl Talk {
     }
 
     fn reply(&self, txid: Option<Txid>, error: Option<String>) {
-        if let (Some(_), Ok(message)) = (txid, Message::from_bytes(&encode(&Reply { error }))) {
+        self.answer(txid, Reply { error, status: 0 });
+    }
+
+    fn answer(&self, txid: Option<Txid>, reply: Reply) {
+        if let (Some(_), Ok(message)) = (txid, Message::from_bytes(&encode(&reply))) {
             // Nobody waits for it if the session is over.
             let _ = self.session.write(message.in_reply_to(txid));
         }
@@ -220,8 +227,8 @@ impl Talk {
         let request = Message::from_bytes(&encode(&ToDriver::Stop))?;
         let outcome = match self.session.call_async(request, Instant::INFINITE).await {
             Ok(reply) => match decode::<Reply>(reply.bytes()) {
-                Ok(Reply { error: None }) => Ok(()),
-                Ok(Reply { error: Some(message) }) | Err(message) => Err(StopError::new(Status::Internal, message)),
+                Ok(Reply { error: None, .. }) => Ok(()),
+                Ok(Reply { error: Some(message), .. }) | Err(message) => Err(StopError::new(Status::Internal, message)),
             },
             Err(_) => {
                 self.lease.process.kill();

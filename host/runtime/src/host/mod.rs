@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Runtime, RuntimeBuilder, RuntimeDump, RuntimeError};
+use fuchsine_dispatcher::{Channel, Runtime, RuntimeBuilder, RuntimeDump, RuntimeError, Status};
 
 pub(crate) use actions::shut_down;
 pub use drivers::{DriverInfo, DriverState};
@@ -93,12 +93,14 @@ pub enum HostState {
 }
 
 /// What a host in a child process is asked for besides.
-#[derive(Debug, Clone, Copy)]
 pub(crate) enum FarEvent<'a> {
     /// The `start` of this driver has succeeded.
     Started(&'a str),
     /// A driver has published this address.
     Address(&'a str),
+    /// A driver connects to a service that its node does not offer here. The end is for whoever offers it there; what comes
+    /// of it is told, in any thread, or dropped.
+    Connect(&'a str, Channel, Box<dyn FnOnce(Result<(), Status>) + Send>),
 }
 
 pub(crate) type FarObserver = Box<dyn Fn(FarEvent<'_>) + Send + Sync>;

@@ -101,15 +101,6 @@ impl State {
         infos
     }
 
-    /// The names by which a driver on this node reaches services: those of the first parent of a composite by themselves too.
-    pub(super) fn reachable(&self, id: NodeId) -> Vec<String> {
-        let mut names = self.service_names(id);
-        if let Some((_, first)) = self.supervisor.parents_of_composite(id).into_iter().next() {
-            names.extend(self.nodes.service_names(first));
-        }
-        names
-    }
-
     /// What is offered at a node; at a composite, what is offered at each of its parents.
     fn service_names(&self, id: NodeId) -> Vec<String> {
         let mut names = self.nodes.service_names(id);

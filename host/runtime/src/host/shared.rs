@@ -154,12 +154,17 @@ impl Shared {
         self.state.lock().supervisor.tree().find(path)
     }
 
-    /// The names by which a driver on this node reaches services.
+    /// The names of what is offered at this node.
     pub(crate) fn services_at(&self, node: NodeId) -> Vec<String> {
-        self.state.lock().reachable(node)
+        self.state.lock().nodes.service_names(node)
     }
 
-    pub(super) fn tell_far(&self, event: FarEvent<'_>) {
+    /// Whether this host is the one of a child process.
+    pub(crate) fn is_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    pub(crate) fn tell_far(&self, event: FarEvent<'_>) {
         if let Some(far) = &self.far {
             far(event);
         }

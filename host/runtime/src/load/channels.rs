@@ -32,6 +32,10 @@ static IMAGE: u8 = 0;
 pub(super) struct ChannelEnd(Channel);
 
 impl ChannelEnd {
+    pub(super) fn into_inner(self) -> Channel {
+        self.0
+    }
+
     pub(super) fn of(end: Channel) -> ChannelEnd {
         ChannelEnd(end)
     }

@@ -7,7 +7,7 @@
 use std::slice;
 use std::sync::{Arc, Weak};
 
-use fuchsine_dispatcher::{Channel, Site, Status};
+use fuchsine_dispatcher::{Channel, DispatcherHandle, Site, Status};
 use fuchsine_driver::Channel as DriverChannel;
 use fuchsine_driver::abi::host::{HostCallback, HostConnectCallback, HostConnector};
 use fuchsine_driver::abi::{
@@ -16,8 +16,8 @@ use fuchsine_driver::abi::{
 
 use super::channels::{ChannelEnd, channel_pair, taken_from};
 use super::futures::promise;
-use super::{disown, dispatcher, lend, own, site};
-use crate::host::{Instance, Service, Shared, driver_status};
+use super::{contain, disown, dispatcher, lend, own, site};
+use crate::host::{FarEvent, Instance, Service, Shared, driver_status};
 use crate::node::{AddError, NodeId, Properties};
 
 /// Takes connections to one service.
@@ -53,6 +53,10 @@ pub(super) unsafe extern "C" fn connect(
     // SAFETY: a call site lives as long as the process.
     let site = unsafe { site(callback.site()) };
     let outcome = begin_connect(&host, instance.node, &name, site);
+    if host.is_far() && outcome.as_ref().is_err_and(|status| *status == Status::NotFound) {
+        connect_far(&host, &name, (*handle).clone(), site, callback);
+        return OK;
+    }
     // The end is in a box of its own, so that of a refused closure the callback alone can be given back.
     let cell = Arc::new(parking_lot::Mutex::new(Some((callback, outcome))));
     let posted = Arc::clone(&cell);
@@ -84,6 +88,25 @@ fn begin_connect(host: &Shared, node: NodeId, name: &str, from: Site) -> Result<
     let (near, far) = channel_pair(from);
     accept(service, far)?;
     Ok(near)
+}
+
+/// Connects to a service of the process that this one is a child of. What comes of it is told on `handle`.
+fn connect_far(host: &Shared, name: &str, handle: DispatcherHandle, site: Site, callback: HostConnectCallback) {
+    let (near, far) = channel_pair(site);
+    let told = move |connected: Result<(), Status>| {
+        let home = handle.clone();
+        let posted = handle.post_task_from(site, move |ran| {
+            let outcome = ran.map_err(|_| Status::Canceled).and(connected);
+            let outcome = outcome.map(|()| near.into_raw()).map_err(driver_status);
+            // SAFETY: the end is owned here and given up.
+            unsafe { callback.call(outcome) };
+        });
+        if let Err(refused) = posted {
+            // It shuts down, with whoever waits for this.
+            contain(&home, || drop(refused.into_inner()));
+        }
+    };
+    host.tell_far(FarEvent::Connect(name, far.into_inner(), Box::new(told)));
 }
 
 /// Has the driver above a node accept an end, which a driver in another process has sent.
