@@ -57,6 +57,12 @@ fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).expect("a number"), Signal::KILL).expect("it is ours");
 }
 
+/// Kills the one child, and waits for the next: by then nothing of the drivers is left that had to do with it.
+fn replace(host: &Host, child: i32) {
+    kill(child);
+    eventually("another process", || children(host.pid()).iter().any(|&now| now != child));
+}
+
 fn only_child(host: &Host) -> i32 {
     let mut all = children(host.pid());
     assert_eq!(all.len(), 1, "{all:?}");
@@ -110,13 +116,17 @@ fn a_disk_in_a_process_of_its_own_is_served_and_its_death_takes_nobody_along() {
     assert_eq!(found["process_id"], Value::from(first));
     let dump = ask(&folder, "dump").to_string();
     assert!(dump.contains(&format!("apart (process {first})")), "{dump}");
+    let inside = ask(&folder, "dump")["processes"][0].clone();
+    assert_eq!(inside["process_id"], Value::from(first));
+    let drivers = inside["dump"]["drivers"].as_array().expect("a list").clone();
+    assert!(drivers.iter().any(|driver| driver["driver"] == "apart" || driver["name"] == "apart"), "{drivers:?}");
 
     // In the midst of it.
     let writing = std::thread::spawn(move || {
         let mut write = || apart.command(CMD_WRITE, 0, 8 * KIB, 65536, &[3; 65536]);
         while write().is_ok_and(|error| error == 0) {}
     });
-    kill(first);
+    replace(&host, first);
     writing.join().expect("each request has an answer, or the connection is closed");
     let mut again = reach(&folder, "apart");
     assert_eq!(again.read(4 * KIB, 512).expect("it is served again"), [0; 512], "it is a new disk");
@@ -172,8 +182,7 @@ fn drivers_with_one_name_of_a_process_are_in_one_and_start_again_in_one() {
         }
         let both = only_child(&host);
         if round == 0 {
-            kill(both);
-            eventually("another process", || children(host.pid()).first().is_some_and(|&now| now != both));
+            replace(&host, both);
         }
     }
     // One that leaves takes nobody along.
@@ -184,6 +193,41 @@ fn drivers_with_one_name_of_a_process_are_in_one_and_start_again_in_one() {
     only_child(&host);
     let log = host.stop().expect_success().stderr;
     assert!(log.contains("was killed by signal 9 (SIGKILL); in it were "), "{log}");
+}
+
+#[test]
+fn a_composite_in_another_process_gets_a_parent_that_comes_later() {
+    let folder = Folder::new();
+    let leg = |name: &str| {
+        format!("[drivers.{name}]\ndriver = \"ramdisk\"\nconfig.size = \"1MiB\"\nprocess = \"own\"\n{TIRELESS}")
+    };
+    let parent = |name: &str| format!("bind = {{ protocol = \"block\", parent = \"{name}\" }}");
+    let (left, right, served) = (parent("left"), parent("right"), parent("mirror"));
+    let manifest = leg("left")
+        + &leg("right")
+        + &format!(
+            "[drivers.mirror]\nprocess = \"own\"\nparents.left = {{ {left} }}\nparents.right = {{ {right}, optional = true }}\n\
+             [drivers.nbd]\nprocess = \"own\"\n{served}\nconfig.listen = \"unix:{}\"\n",
+            folder.path().join("mirror.sock").display()
+        );
+    let host = with_control(&folder, &manifest);
+    let whole = || host.stderr_so_far().matches("the leg `right` has everything").count();
+    // It may have been there from the start.
+    let first = ask(&folder, "ps")["drivers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|driver| driver["name"] == "right")
+        .expect("it is there")["process_ids"][0]
+        .as_i64()
+        .expect("a number");
+    eventually("both legs", || whole() >= 1);
+    kill(first as i32);
+    eventually("the other leg again", || whole() >= 2);
+    let uri = uri(&folder, "mirror").replace("ramdisk?", "disk?");
+    let mut client = Client::connect(&Address::parse(&uri)).expect("it is served");
+    client.write(0, &[5; 512]).expect("it is served");
+    host.stop().expect_success();
 }
 
 #[test]
@@ -260,9 +304,7 @@ fn restarts_leave_nothing_behind_in_the_host() {
             settled = Some((open_files(host.pid()), threads(host.pid()), resident_bytes(host.pid())));
         }
         if round < count {
-            let child = only_child(&host);
-            kill(child);
-            eventually("its end", || children(host.pid()).first() != Some(&child));
+            replace(&host, only_child(&host));
         }
     }
     let (files, threads_then, memory) = settled.expect("it was looked");

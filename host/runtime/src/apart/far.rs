@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Runtime, RuntimeBuilder};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Message, Runtime, RuntimeBuilder};
 
 use super::far_log;
-use super::protocol::{Setup, ToProcess, decode};
+use super::protocol::{Dumped, Setup, ToProcess, decode, encode};
 use super::session;
 use crate::process::{adopt, bridge, close_inherited};
 use crate::registry::Registry;
@@ -68,9 +68,16 @@ pub fn run_driver_process(registry: &Registry, setup: &str) -> io::Result<()> {
 
 async fn hear(home: &Home, control: Channel) {
     while let Ok(mut message) = control.read().await {
+        let txid = message.txid();
         let session = message.take_handles().pop().and_then(|handle| handle.into_channel().ok());
         match (decode(message.bytes()), session) {
             (Ok(ToProcess::Run(run)), Some(channel)) => session::begin(home, run, Arc::new(channel)),
+            (Ok(ToProcess::Dump), _) => {
+                let dump = home.runtime.dump();
+                let dumped = Dumped { text: dump.to_string(), json: dump.to_json() };
+                // Nobody waits for it any more if the host is gone.
+                let _ = control.write(Message::from_bytes(&encode(&dumped)).in_reply_to(txid));
+            }
             (Ok(ToProcess::Run(_)), None) => tracing::error!("a driver came without its session"),
             (Err(error), _) => tracing::error!("{error}"),
         }

@@ -53,6 +53,7 @@ mod stand_in;
 pub use far::run_driver_process;
 pub(crate) use plan::{Apart, ModuleFile, ProcessName};
 pub(crate) use process::{Processes, Program};
+pub(crate) use protocol::Dumped;
 pub(crate) use stand_in::entry_for;
 
 /// The property by which the driver of a session finds its node. Drivers do not see it.

@@ -14,17 +14,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Driver, Message};
+use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Driver, Instant, Message};
 use parking_lot::Mutex;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::output::{self, Source};
 use super::plan::{Apart, ProcessName};
-use super::protocol::{Run, Setup, ToProcess, encode};
+use super::protocol::{Dumped, Run, Setup, ToProcess, decode, encode};
 use crate::host::{Shared, shut_down};
 use crate::process::{Child, bridge, socket_pair};
 
@@ -43,6 +43,8 @@ pub(crate) struct Processes {
     program: Option<Program>,
     /// Those that several drivers may be in, by name.
     named: Mutex<BTreeMap<String, Weak<Process>>>,
+    /// All of them, by their numbers.
+    all: Mutex<BTreeMap<u32, Weak<Process>>>,
 }
 
 /// See the head of the module.
@@ -53,6 +55,8 @@ pub(super) struct Process {
     /// `None` once it is to end.
     control: Mutex<Option<Channel>>,
     owner: Driver,
+    /// Of the bridges.
+    home: DispatcherHandle,
     fate: Arc<Fate>,
 }
 
@@ -85,7 +89,18 @@ pub(super) struct Lease {
 
 impl Processes {
     pub(crate) fn new(program: Option<Program>) -> Processes {
-        Processes { program, named: Mutex::default() }
+        Processes { program, named: Mutex::default(), all: Mutex::default() }
+    }
+
+    /// What all dispatchers of these processes do and hold; `None` of one that does not answer in time. Blocks.
+    pub(crate) fn dumps(&self, processes: &[u32], patience: Duration) -> Vec<(u32, Option<Dumped>)> {
+        let until = std::time::Instant::now() + patience;
+        let find = |pid: &u32| Some((*pid, self.all.lock().get(pid)?.upgrade()?));
+        let asked: Vec<_> = processes.iter().filter_map(find).map(|(pid, process)| (pid, process.ask_dump())).collect();
+        let answer = |(pid, answer): (u32, mpsc::Receiver<Dumped>)| {
+            (pid, answer.recv_timeout(until.saturating_duration_since(std::time::Instant::now())).ok())
+        };
+        asked.into_iter().map(answer).collect()
     }
 
     /// Puts a driver into its process, which is started if it is not there.
@@ -108,6 +123,10 @@ impl Processes {
                 started
             }
         };
+        let mut all = self.all.lock();
+        all.retain(|_, process| process.strong_count() > 0);
+        all.insert(process.pid, Arc::downgrade(&process));
+        drop(all);
         let mut state = process.fate.0.lock();
         let number = state.next;
         state.next += 1;
@@ -134,7 +153,7 @@ impl Processes {
         let (pid, pidfd) = (child.id(), child.pidfd()?);
         let owner = host.runtime().new_driver(format!("{title} (process {pid})"));
         let fate = Arc::new(Fate::default());
-        let control = match serve(&owner, ours) {
+        let (home, control) = match serve(&owner, ours) {
             Ok((home, control)) => {
                 let source = Source { host: Arc::downgrade(host), title: title.to_owned(), pid: pid.to_string() };
                 spawn(&home, watch(child, Arc::clone(&fate)));
@@ -148,7 +167,7 @@ impl Processes {
                     output::lines(&source, output).await;
                     told.set(|state| state.silent += 1);
                 });
-                control
+                (home, control)
             }
             Err(error) => {
                 shut_down(&owner, || {});
@@ -156,7 +175,7 @@ impl Processes {
             }
         };
         tracing::debug!(driver = title, pid, "its process is there");
-        Ok(Arc::new(Process { pid, pidfd, control: Mutex::new(Some(control)), owner, fate }))
+        Ok(Arc::new(Process { pid, pidfd, control: Mutex::new(Some(control)), owner, home, fate }))
     }
 }
 
@@ -237,6 +256,21 @@ impl Process {
             Some(control) => control.write(message).map_err(|_| gone()),
             None => Err(gone()),
         }
+    }
+
+    /// Asks what it does; the answer may never come.
+    fn ask_dump(&self) -> mpsc::Receiver<Dumped> {
+        let (told, tell) = mpsc::channel();
+        if let Some(control) = &*self.control.lock() {
+            let request = Message::from_bytes(&encode(&ToProcess::Dump));
+            // If it is refused, nobody tells, which is the answer too.
+            let _ = control.begin_call(&self.home, request, Instant::INFINITE, move |answer| {
+                if let Some(dumped) = answer.ok().and_then(|answer| decode(answer.bytes()).ok()) {
+                    let _ = told.send(dumped);
+                }
+            });
+        }
+        tell
     }
 
     /// How it has ended, if it has.

@@ -24,6 +24,15 @@ pub(super) struct Setup {
 pub(super) enum ToProcess {
     /// Run this driver; its session comes with it.
     Run(Run),
+    /// A request: what do all dispatchers do and hold? The reply is a [`Dumped`].
+    Dump,
+}
+
+/// A dump of a child.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Dumped {
+    pub(crate) text: String,
+    pub(crate) json: String,
 }
 
 /// One driver, on one node.

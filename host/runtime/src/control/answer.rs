@@ -8,11 +8,15 @@ use serde_json::{Value, json};
 
 use super::request::{DumpFormat, Load, PATIENCE, Refusal, Request, WaitFor};
 use super::server::Serving;
+use crate::apart::Dumped;
 use crate::host::{DriverInfo, DriverState, HostState, NodeInfo, Target};
 use crate::supervisor::{Explanation, Offer, OfferVerdict, OperateError};
 
 /// How long a wait goes on without a look at whether anybody is still there.
 const SLICE: Duration = Duration::from_millis(100);
+
+/// How long the processes of drivers have to tell what they do, all together.
+const DUMP_PATIENCE: Duration = Duration::from_secs(1);
 
 type Answer = Result<Value, Refusal>;
 
@@ -100,11 +104,30 @@ impl Asked<'_> {
             }
             keep_driver(&mut dump, name);
         }
+        let wanted = self.host.drivers().into_iter().filter(|one| driver.is_none_or(|name| one.name() == name));
+        let mut processes: Vec<u32> = wanted.flat_map(|one| one.process_ids().to_vec()).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let processes = self.host.shared().processes().dumps(&processes, DUMP_PATIENCE);
         Ok(match format {
-            DumpFormat::Text => json!({ "text": dump.to_string() }),
+            DumpFormat::Text => {
+                let text = processes.iter().fold(dump.to_string(), |text, (pid, dumped)| match dumped {
+                    Some(dumped) => format!("{text}\nprocess {pid}:\n{}", dumped.text),
+                    None => format!("{text}\nprocess {pid} does not answer\n"),
+                });
+                json!({ "text": text })
+            }
             DumpFormat::Json => {
-                let value: Result<Value, _> = serde_json::from_str(&dump.to_json());
-                json!({ "dump": value.map_err(|error| Refusal::new("failed", error.to_string()))? })
+                let parse = |text: &str| serde_json::from_str::<Value>(text);
+                let mut value = parse(&dump.to_json()).map_err(|error| Refusal::new("failed", error.to_string()))?;
+                if !processes.is_empty() {
+                    let of_one = |(pid, dumped): &(u32, Option<Dumped>)| {
+                        let dump = dumped.as_ref().and_then(|dumped| parse(&dumped.json).ok());
+                        json!({ "process_id": pid, "dump": dump })
+                    };
+                    value["processes"] = processes.iter().map(of_one).collect();
+                }
+                json!({ "dump": value })
             }
         })
     }
