@@ -112,17 +112,16 @@ pub(crate) fn apart(module: Option<&Path>, work: &str, operations: u64) -> Resul
 }
 
 /// Instructions of an operation, in all threads: the difference between a process that does few and one that does many.
-pub(crate) fn instructions(module: Option<&Path>, work: &str) -> Result<f64, String> {
+pub(crate) fn instructions(module: Option<&Path>, work: &str, more: u64) -> Result<f64, String> {
     const FEW: u64 = 1_000;
-    const MORE: u64 = 20_000;
     let valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
     let count = |operations| {
         let (_, said) = run(&valgrind, &arguments(module, work, operations))?;
         refs(&said).ok_or_else(|| format!("valgrind said nothing of instructions:\n{said}"))
     };
     // The driver does a tenth more than it is asked, before it begins to measure.
-    let done = MORE as f64 * 1.1;
-    Ok(count(FEW + MORE)?.saturating_sub(count(FEW)?) as f64 / done)
+    let done = more as f64 * 1.1;
+    Ok(count(FEW + more)?.saturating_sub(count(FEW)?) as f64 / done)
 }
 
 /// The count in what cachegrind says: `==123== I   refs:      1,234,567`.

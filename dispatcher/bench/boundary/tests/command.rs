@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use fuchsine_tests::clients::require_client;
 use serde_json::Value;
 
 #[test]
@@ -21,6 +22,19 @@ fn each_workload_is_measured_linked_and_loaded_and_every_operation_is_seen() {
         assert!(line["ok"] == true && line["ops"].as_u64().is_some_and(|ops| ops >= 5_000), "{line}");
         assert!(line["cpu"]["median"].as_f64().is_some_and(|cpu| cpu > 0.0), "{line}");
     }
+}
+
+/// As the tests are built, without optimization: so it is the path that is compared, not what a compiler makes of it.
+#[test]
+fn a_loaded_driver_takes_at_most_1_3_times_the_instructions_of_a_linked_one() {
+    if require_client("valgrind").is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_fuchsine-boundary")).args(["--quick", "--instructions"]).output();
+    let output = output.expect("the program runs");
+    let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{told}");
+    assert!(said.contains("B1-post") && said.contains("B1-inline"), "{said}");
 }
 
 #[test]
