@@ -32,6 +32,7 @@ pages! {
     how_to_write_a_driver: "how-to/write-a-driver.md",
     how_to_load_a_module: "how-to/load-a-module.md",
     how_to_run_in_a_process: "how-to/run-in-a-process.md",
+    how_to_fence_in_a_driver: "how-to/fence-in-a-driver.md",
     how_to_program_in_c: "how-to/program-in-c.md",
     how_to_test_without_waiting: "how-to/test-without-waiting.md",
     how_to_explore_schedules: "how-to/explore-schedules.md",

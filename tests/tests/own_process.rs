@@ -315,3 +315,72 @@ fn restarts_leave_nothing_behind_in_the_host() {
     println!("{count} restarts in {:?}, {grown} bytes more", begun.elapsed());
     host.stop().expect_success();
 }
+
+/// What the kernel says about a process, without the name of the line.
+fn status_of(pid: i32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("it is said");
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn drivers_work_inside_of_a_sandbox_and_what_it_does_not_allow_fails_them() {
+    let folder = Folder::new();
+    folder.module("misbehaver");
+    let image = folder.path().join("disk.img");
+    let file = |name: &str, sandbox: &str| {
+        let path = image.display();
+        format!(
+            "[drivers.{name}]\ndriver = \"file-block\"\nconfig = {{ path = \"{path}\", size = \"1MiB\" }}\n\
+             process = \"own\"\nsandbox = {{ {sandbox} }}\n"
+        )
+    };
+    // A linked driver that needs nothing, and a module of which the process reads its file.
+    let quiet = "[drivers.quiet]\nmodule = \"libmisbehaver.so\"\nprocess = \"own\"\n\
+                 sandbox = { refused_calls = \"kill\", memory = \"4GiB\", files = 64 }\n";
+    let writes = format!("write = [\"{}\"]", folder.path().display());
+    let manifest = disk(&folder, "apart", "process = \"own\"\nsandbox = { refused_calls = \"kill\" }\n") + quiet;
+    let host = folder.run(&(manifest + &file("file", &writes)), &["--log", "debug"]);
+    reach(&folder, "apart").write(0, &[1; 512]).expect("it is served");
+    assert!(image.exists(), "a file in a folder that it may write to is made");
+    let all = children(host.pid());
+    assert_eq!(all.len(), 3);
+    for pid in all {
+        let found = ["NoNewPrivs", "Seccomp", "CapPrm", "CapBnd"].map(|name| status_of(pid, name));
+        let is_root = status_of(pid, "Uid").starts_with("0 ");
+        let none = "0000000000000000";
+        assert_eq!((found[0].as_str(), found[1].as_str(), found[2].as_str()), ("1", "2", none));
+        assert!(!is_root || found[3] == none);
+    }
+    host.stop().expect_success();
+
+    for (sandbox, told) in [
+        ("", "Permission denied"),
+        ("write = [\"/none/at/all\"]", "its sandbox cannot be put on: cannot open `/none/at/all` of `write`"),
+        ("memory = \"1MiB\"", "its sandbox cannot be put on: `memory` must be"),
+    ] {
+        let path = folder.manifest(&file("file", sandbox));
+        let host = Process::start(command().arg(path).args(["--log", "debug"]));
+        let log = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED).stderr;
+        assert!(log.contains(told), "{sandbox}: {log}");
+    }
+}
+
+#[test]
+fn a_process_runs_as_the_user_that_its_sandbox_names() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can become another user");
+        assert!(env::var_os("FUCHSINE_REQUIRE_CLIENTS").is_none(), "it must not be skipped here: run it as root");
+        return;
+    }
+    let folder = Folder::new();
+    let keys = "process = \"own\"\nsandbox = { user = 65534, group = 65534, processes = 100 }\n";
+    let host = folder.run(&(disk(&folder, "apart", keys)), &["--log", "debug"]);
+    reach(&folder, "apart").write(0, &[1; 512]).expect("it is served");
+    let child = only_child(&host);
+    let ids = ["Uid", "Gid", "Groups"].map(|name| status_of(child, name));
+    assert_eq!(ids, ["65534 65534 65534 65534", "65534 65534 65534 65534", ""]);
+    kill(child);
+    host.signal(Signal::TERM);
+    host.wait(HANG_LIMIT);
+}

@@ -11,7 +11,7 @@ use fuchsine_dispatcher::{Channel, DispatcherBuilder, DispatcherHandle, Message,
 use super::far_log;
 use super::protocol::{Dumped, Setup, ToProcess, decode, encode};
 use super::session;
-use crate::process::{adopt, bridge, close_inherited};
+use crate::process::{Sandbox, adopt, bridge, close_inherited};
 use crate::registry::Registry;
 
 /// How long threads have to end that stand in nobody's way.
@@ -38,11 +38,19 @@ pub(super) struct Home {
 pub fn run_driver_process(registry: &Registry, setup: &str) -> io::Result<()> {
     close_inherited()?;
     let setup: Setup = decode(setup.as_bytes()).map_err(io::Error::other)?;
+    // Before there is a second thread, and before any code of a driver is here.
+    let missing = match setup.sandbox.as_ref().map(Sandbox::apply) {
+        Some(applied) => applied.map_err(|error| io::Error::other(format!("its sandbox cannot be put on: {error}")))?,
+        None => Vec::new(),
+    };
     let socket = adopt()?;
     // The log is where the standard output would be, which is the standard error from here on.
     let log = io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     far_log::start(log, &setup.level);
+    for missing in missing {
+        tracing::warn!("its sandbox is not whole: {missing}");
+    }
     let builder = RuntimeBuilder::new().name("fuchsine");
     let runtime = setup.threads.into_iter().fold(builder, RuntimeBuilder::threads).build();
     let runtime = runtime.map_err(|error| io::Error::other(error.to_string()))?;

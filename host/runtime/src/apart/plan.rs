@@ -3,6 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::process::Sandbox;
+
 /// Which process a driver is to run in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProcessName {
@@ -20,6 +22,8 @@ pub(crate) struct Apart {
     pub(crate) driver: String,
     /// The module that it is from; `None` for one that is linked in.
     pub(crate) module: Option<ModuleFile>,
+    /// What its process may do, if that is less than the host may.
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 /// The file of a module as it was when it was looked at: a file that was replaced is another one.

@@ -116,7 +116,7 @@ impl Processes {
         let process = match running.filter(|process| process.fate.takes_drivers()) {
             Some(running) => running,
             None => {
-                let started = self.start(host, apart.title(driver))?;
+                let started = self.start(host, apart, driver)?;
                 if let ProcessName::Named(name) = &apart.process {
                     named.insert(name.clone(), Arc::downgrade(&started));
                 }
@@ -136,13 +136,15 @@ impl Processes {
         Ok(Lease { process, host: Arc::downgrade(host), driver: driver.to_owned(), number, is_free })
     }
 
-    fn start(&self, host: &Arc<Shared>, title: &str) -> io::Result<Arc<Process>> {
+    fn start(&self, host: &Arc<Shared>, apart: &Apart, driver: &str) -> io::Result<Arc<Process>> {
+        let title = apart.title(driver);
         let program = self.program.as_ref();
         let program = program.ok_or_else(|| io::Error::other("this program runs no drivers in other processes"))?;
         let ((ours, theirs), (log, their_log)) = (socket_pair()?, socket_pair()?);
         let (output, errors) = output::pipe()?;
         let level = tracing::level_filters::LevelFilter::current().to_string();
-        let setup = Setup { title: title.to_owned(), level, threads: host.threads() };
+        let sandbox = apart.sandbox.clone();
+        let setup = Setup { title: title.to_owned(), level, threads: host.threads(), sandbox };
         let mut command = program();
         command.arg(String::from_utf8_lossy(&encode(&setup)).as_ref());
         command.env_clear().envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));

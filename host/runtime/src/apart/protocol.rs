@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::process::Sandbox;
+
 /// What a child is told on its command line.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
@@ -17,6 +19,8 @@ pub(super) struct Setup {
     pub(super) level: String,
     /// Of its pool, if the manifest says how many the host has.
     pub(super) threads: Option<usize>,
+    /// What it may do, which it sees to itself before anything else.
+    pub(super) sandbox: Option<Sandbox>,
 }
 
 /// What a child is told on its control channel.

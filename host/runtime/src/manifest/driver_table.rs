@@ -137,7 +137,7 @@ impl Reader {
         policy
     }
 
-    fn boolean(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
+    pub(super) fn boolean(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
         let value = table.get(key)?;
         let truth = value.get_ref().as_bool();
         if truth.is_none() {

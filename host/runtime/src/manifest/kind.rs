@@ -118,7 +118,12 @@ fn split_at_commas(text: &str) -> Value {
 }
 
 fn size(text: &str) -> Option<Value> {
-    measure(text, SIZES).map(Value::from)
+    bytes(text).map(Value::from)
+}
+
+/// A size such as `64MiB`, in bytes.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    measure(text, SIZES)
 }
 
 /// A duration such as `250ms`.

@@ -15,6 +15,9 @@ mod plan;
 #[cfg(test)]
 mod plan_tests;
 mod resolve;
+mod sandbox_table;
+#[cfg(test)]
+mod sandbox_tests;
 mod source;
 mod spec;
 mod suggest;

@@ -32,6 +32,7 @@ const DRIVER_KEYS: &[&str] = &[
     "driver",
     "module",
     "process",
+    "sandbox",
     "bind",
     "parents",
     "priority",
@@ -188,6 +189,7 @@ impl Reader {
             .string(table, "module")
             .map(|(path, span)| ModuleSpec { path: self.source.resolve(path), place: self.source.place(span) });
         let process = self.process(table);
+        let sandbox = self.sandbox(table);
         let bind = self.subtable(table, "bind").map(|bind| self.bind(bind));
         let parents = self.parents(table, bind.is_some());
         let priority = self.integer(table, "priority", -MAX_PRIORITY..MAX_PRIORITY + 1).unwrap_or_default();
@@ -201,6 +203,7 @@ impl Reader {
             driver_is_given,
             module,
             process,
+            sandbox,
             bind,
             parents,
             priority,
@@ -303,7 +306,7 @@ impl Reader {
     }
 
     /// An array of paths, each relative to the folder of the manifest.
-    fn paths(&mut self, table: &DeTable<'_>, key: &str) -> Vec<PathBuf> {
+    pub(super) fn paths(&mut self, table: &DeTable<'_>, key: &str) -> Vec<PathBuf> {
         let Some(value) = table.get(key) else { return Vec::new() };
         let paths = value.get_ref().as_array().and_then(|items| {
             items.iter().map(|item| item.get_ref().as_str().map(|path| self.source.resolve(path))).collect()

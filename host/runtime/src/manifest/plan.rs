@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::diagnostic::{Diagnostic, ManifestError};
 use super::kind;
 use super::resolve;
+use super::sandbox_table;
 use super::source::Source;
 use super::spec::{DriverSpec, Manifest};
 use super::suggest::{did_you_mean, list};
@@ -139,8 +140,9 @@ impl Manifest {
     /// are missing.
     pub fn plan(&self, registry: &Registry) -> Result<Plan, ManifestError> {
         let mut diagnostics = Vec::new();
-        let drivers: Vec<PlannedDriver> =
+        let mut drivers: Vec<PlannedDriver> =
             self.drivers.iter().filter_map(|spec| planned(spec, self, registry, &mut diagnostics)).collect();
+        sandbox_table::share(&mut drivers, &self.drivers, &mut diagnostics);
         if diagnostics.is_empty() && !drivers.iter().any(PlannedDriver::has_own_node) {
             let message = "nothing would ever start: every driver waits for a node of another one";
             let help = "a driver with `bind = {}`, or one that has no bind rule of its own, gets a node of its own";

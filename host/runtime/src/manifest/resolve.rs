@@ -66,7 +66,7 @@ pub(super) fn apart(
         checked(entry, file, &spec.driver_place)?;
     }
     let module = file.as_deref().map(ModuleFile::of);
-    Ok((entry, Apart { process: process.clone(), driver: note.name, module }))
+    Ok((entry, Apart { process: process.clone(), driver: note.name, module, sandbox: None }))
 }
 
 /// What the note of a module says about the driver that a table means.

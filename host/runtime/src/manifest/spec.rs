@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::resolve::ModuleSpec;
+use super::sandbox_table::SandboxSpec;
 use super::source::{Place, Source};
 use crate::apart::ProcessName;
 use crate::control::ControlPlace;
@@ -52,6 +53,7 @@ pub struct LogSettings {
 /// driver = "ramdisk"             # which driver; default: the one of the same name
 /// module = "libramdisk.so"       # where it is from; default: this program, else a module of the search path
 /// process = "own"                # in a process of its own, or in the one of this name; default: in this one
+/// sandbox = { memory = "1GiB" }  # fences around that process; default: none
 /// config = { size = "64MiB" }    # what that driver understands (`fuchsine drivers` lists it)
 ///
 /// [drivers.nbd]
@@ -84,6 +86,8 @@ pub(crate) struct DriverSpec {
     pub(crate) module: Option<ModuleSpec>,
     /// The process that it runs in, if that is another one.
     pub(crate) process: Option<ProcessName>,
+    /// What that process may do.
+    pub(crate) sandbox: Option<SandboxSpec>,
     /// What a node must be; `None`: what the driver itself asks for.
     pub(crate) bind: Option<BoundTo>,
     /// The nodes that a composite is made of.

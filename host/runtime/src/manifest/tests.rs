@@ -81,7 +81,7 @@ fn a_mistake_is_shown_as_a_compiler_shows_it() {
          |\n\
          2 | \tdirver = \"ramdisk\"\n  \
          | \t^^^^^^\n  \
-         = help: known keys: `backoff`, `bind`, `config`, `driver`, `limit`, `module`, `on_panic`, `parents`, `priority`, `process`, `rematch`, `restart`, `stop_timeout`; what the driver understands goes into `config`"
+         = help: known keys: `backoff`, `bind`, `config`, `driver`, `limit`, `module`, `on_panic`, `parents`, `priority`, `process`, `rematch`, `restart`, `sandbox`, `stop_timeout`; what the driver understands goes into `config`"
     );
 }
 

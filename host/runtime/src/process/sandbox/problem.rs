@@ -42,6 +42,11 @@ impl SandboxError {
             .help("say `enforce = \"best-effort\"` to go without, if that is enough here")
     }
 
+    /// What is wrong, without what to do about it.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// What to do about it, where there is something.
     pub fn what_to_do(&self) -> Option<&str> {
         self.help.as_deref()
