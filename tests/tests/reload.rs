@@ -57,6 +57,17 @@ fn a_hangup_applies_what_is_different_and_touches_nothing_else() {
     eventually("its end", || !folder.path().join("two.sock").exists());
     assert!(folder.path().join("one.sock").exists(), "nobody touched the other one");
 
+    // Further files, in the folder that belongs to it.
+    let more = folder.path().join("host.d/more.toml");
+    fs::create_dir(folder.path().join("host.d")).expect("writable");
+    fs::write(&more, "[drivers.three]\ndriver = \"ramdisk\"\n").expect("writable");
+    host.signal(Signal::HUP);
+    eventually("another driver", || host.stderr_so_far().contains("driver `three` is new"));
+    fs::write(&more, "[drivers.one]\ndriver = \"ramdisk\"\n").expect("writable");
+    host.signal(Signal::HUP);
+    eventually("the mistake", || host.stderr_so_far().contains("driver `one` is in two files"));
+    assert!(host.is_running());
+
     let finished = host.stop().expect_success();
     // Of each instance one line: those of `two` before and after its restart, and those of `one` once.
     let ends = |driver: &str| finished.stderr.matches(&format!("stopped driver=\"{driver}\"")).count();

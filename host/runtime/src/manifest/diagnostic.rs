@@ -138,6 +138,14 @@ impl ManifestError {
         Err(ManifestError(diagnostics))
     }
 
+    /// What was found before, if anything was, and this.
+    pub(crate) fn joined(before: Option<ManifestError>, error: ManifestError) -> ManifestError {
+        match before {
+            Some(before) => before.and(error),
+            None => error,
+        }
+    }
+
     /// The diagnostics.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.0

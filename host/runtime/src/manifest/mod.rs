@@ -8,6 +8,9 @@ mod brackets;
 mod changes;
 mod diagnostic;
 mod driver_table;
+#[cfg(test)]
+mod drop_in_tests;
+mod drop_ins;
 mod kind;
 mod overrides;
 mod parse;

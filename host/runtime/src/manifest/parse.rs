@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::brackets::unclosed;
 use super::diagnostic::{Diagnostic, ManifestError};
+use super::drop_ins;
 use super::resolve::ModuleSpec;
 use super::source::{Place, Source};
 use super::spec::{DriverSpec, LogFormat, LogSettings, Manifest, Setting};
@@ -54,12 +55,13 @@ const MAX_PRIORITY: i64 = 1_000_000;
 const MAX_STOP_TIMEOUT_MS: i64 = 24 * 60 * 60 * 1000;
 
 impl Manifest {
-    /// Reads and parses the manifest at `path`.
+    /// Reads and parses the manifest at `path`: a file with those of the folder beside it (`host.d` to `host.toml`), or all
+    /// of a folder, by the order of their names.
     ///
     /// # Errors
     /// All that is wrong with it, or the one reason why it cannot be read.
     pub fn load(path: &Path) -> Result<Manifest, ManifestError> {
-        Manifest::parse(read(path)?)
+        drop_ins::load(&drop_ins::files(path)?)
     }
 
     /// Parses a manifest.
@@ -75,6 +77,20 @@ impl Manifest {
     /// assert_eq!(error.to_string(), "example:2:1: unknown key `dirver` in driver `disk`; did you mean `driver`?");
     /// ```
     pub fn parse(source: Source) -> Result<Manifest, ManifestError> {
+        Manifest::part(source)?.checked()
+    }
+
+    /// That there is something to run in it.
+    pub(super) fn checked(self) -> Result<Manifest, ManifestError> {
+        if !self.drivers.is_empty() {
+            return Ok(self);
+        }
+        let help = "add a table such as `[drivers.ramdisk]`; `fuchsine drivers` lists what there is";
+        Err(Diagnostic::at(self.source.place(0..0), "the manifest names no driver").help(help).into())
+    }
+
+    /// Parses a file of a manifest, which need not name a driver.
+    pub(super) fn part(source: Source) -> Result<Manifest, ManifestError> {
         let text = source.clone();
         let (root, syntax) = DeTable::parse_recoverable(text.text());
         let mut reader = Reader { source: source.clone(), diagnostics: Vec::new() };
@@ -102,7 +118,7 @@ fn syntax_error(source: &Source, errors: &[toml::de::Error]) -> ManifestError {
     ManifestError::unless_empty(told, ()).err().unwrap_or_else(|| Diagnostic::general("this is no TOML").into())
 }
 
-fn read(path: &Path) -> Result<Source, ManifestError> {
+pub(super) fn read(path: &Path) -> Result<Source, ManifestError> {
     let fail = |why: String| Diagnostic::general(format!("cannot read manifest `{}`: {why}", path.display()));
     let mut bytes = Vec::new();
     std::fs::File::open(path)
@@ -135,7 +151,14 @@ impl Reader {
             control: None,
             module_path: Vec::new(),
             drivers: Vec::new(),
+            settings: Vec::new(),
         };
+        for name in ["host", "log"] {
+            let keys = root.get(name).and_then(|table| table.get_ref().as_table());
+            for (key, _) in keys.map(in_text_order).unwrap_or_default() {
+                manifest.settings.push((format!("[{name}] {}", key.get_ref()), self.source.place(key.span())));
+            }
+        }
         self.refuse_unknown(root, TOP_KEYS, "the manifest");
         if let Some(host) = self.subtable(root, "host") {
             self.refuse_unknown(host, HOST_KEYS, "`[host]`");
@@ -157,11 +180,6 @@ impl Reader {
         }
         if let Some(drivers) = self.subtable(root, "drivers") {
             manifest.drivers = in_text_order(drivers).into_iter().filter_map(|entry| self.driver(entry)).collect();
-        }
-        if manifest.drivers.is_empty() && self.diagnostics.is_empty() {
-            let place = self.source.place(0..0);
-            let help = "add a table such as `[drivers.ramdisk]`; `fuchsine drivers` lists what there is";
-            self.diagnostics.push(Diagnostic::at(place, "the manifest names no driver").help(help));
         }
         manifest
     }

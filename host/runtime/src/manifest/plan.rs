@@ -152,7 +152,7 @@ impl Manifest {
         }
         // Those of `--set` come last: they stand at the end of the command line.
         diagnostics.sort_by_key(|diagnostic: &Diagnostic| {
-            diagnostic.place().map(|place| (place.source().is_override(), place.start()))
+            diagnostic.place().map(|place| (place.source().is_override(), place.source().to_string(), place.start()))
         });
         let warnings = if diagnostics.is_empty() { self.warnings(&drivers) } else { Vec::new() };
         let plan = Plan { threads: self.threads, stop_timeout: self.stop_timeout, drivers, warnings };

@@ -70,6 +70,8 @@ pub struct Manifest {
     /// Folders where modules are looked for.
     pub(crate) module_path: Vec<PathBuf>,
     pub(crate) drivers: Vec<DriverSpec>,
+    /// What was said of the host and its log, with where: `[host] threads`.
+    pub(crate) settings: Vec<(String, Place)>,
 }
 
 /// One `[drivers.NAME]` table.
