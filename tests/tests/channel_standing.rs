@@ -122,6 +122,57 @@ fn what_comes_while_its_handler_runs_is_told_when_it_has_returned() {
     bench.end();
 }
 
+/// What is there already is told in the same turn, but behind what the handler has posted before.
+#[test]
+fn it_stands_behind_what_was_posted_while_its_handler_ran() {
+    let bench = Bench::new();
+    let (end, own, log) = (Arc::clone(&bench.far), bench.reader.handle(), bench.log.clone());
+    (0..3).for_each(|_| bench.write());
+    bench.stand(move || {
+        drop(end.try_read());
+        let log = log.clone();
+        own.post_task(move |_| log.add("task")).expect("it runs");
+        ControlFlow::Continue(())
+    });
+    assert_eq!(bench.run(), ["Ok(())", "task", "Ok(())", "task", "Ok(())", "task"]);
+    assert_eq!(bench.reader.counters().ran, 6);
+    bench.end();
+}
+
+/// Promise 7: however many messages there are, a turn has one batch of them.
+#[test]
+fn a_flood_leaves_others_their_turns() {
+    let bench = Bench::new();
+    let other = bench.runtime.new_driver("other").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    (0..25).for_each(|_| bench.write());
+    bench.stand_and_take_one();
+    let log = bench.log.clone();
+    other.post_task(move |_| log.add("other")).expect("it runs");
+    let lines = bench.run();
+    assert_eq!((lines.len(), lines.iter().position(|line| line == "other")), (26, Some(10)));
+    bench.end();
+}
+
+/// A suspend that begins while the handler runs has it called no more until the resume, whatever is there.
+#[test]
+fn a_suspend_while_it_runs_parks_what_is_there() {
+    let bench = Bench::new();
+    let (end, driver) = (Arc::clone(&bench.far), bench.reader.owner());
+    (0..3).for_each(|_| bench.write());
+    let suspending = driver.clone();
+    bench.stand(move || {
+        drop(end.try_read());
+        if end.queued_messages() == 2 {
+            suspending.suspend(|_| ()).expect("it runs");
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(bench.run(), ["Ok(())"]);
+    assert!(driver.resume());
+    assert_eq!(bench.run(), ["Ok(())", "Ok(())"]);
+    bench.end();
+}
+
 #[test]
 fn a_break_ends_it_and_the_end_is_free() {
     let bench = Bench::new();

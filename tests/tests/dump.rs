@@ -658,6 +658,33 @@ fn a_dump_of_a_foreground_runtime_is_the_same_each_time() {
     assert_eq!(make(), make());
 }
 
+/// In the middle of a cancellation what was told so is counted, what is told so runs, and the rest is listed, in its order.
+#[test]
+fn a_dump_in_the_middle_of_a_cancellation_lists_what_is_not_told_yet() {
+    const ALL: usize = 40;
+    in_the_foreground(|world| {
+        let one = dispatcher(&world.driver("driver"), "one");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..ALL {
+            let (own, seen) = (one.handle(), Arc::clone(&seen));
+            let task = move |outcome: Result<(), _>| {
+                assert!(outcome.is_err(), "it is told of the shutdown");
+                let dump = own.dump();
+                assert!(dump.counters.add_up(), "{dump}");
+                assert_eq!((dump.counters.ran, dump.counters.canceled), (0, number as u64 + 1), "{dump}");
+                assert_eq!((dump.pending.len(), dump.running.len()), (ALL - 1 - number, 1), "{dump}");
+                assert!(own.post_task(|_| unreachable!("it shuts down")).is_err());
+                seen.lock().expect("no panic").push(number);
+            };
+            one.post_task(task).expect("accepted");
+        }
+        one.shutdown_async();
+        world.settle();
+        assert!(seen.lock().expect("no panic").iter().copied().eq(0..ALL));
+        assert_eq!((one.counters().canceled, one.counters().refused), (ALL as u64, ALL as u64));
+    });
+}
+
 /// What comes while the driver is suspended is counted when it comes, once.
 ///
 /// Shows R172, U-21.

@@ -1,5 +1,5 @@
 //! Goal: what goes on for long asks the allocator for nothing, once it has what it needs: round trips between handlers,
-//! calls, timers that are armed and canceled, futures that are woken.
+//! calls, timers that are armed and canceled, futures that are woken; and work that is offloaded for one piece of memory.
 //! Method: each with few and with many rounds, on a foreground runtime, all on one thread, whose allocations are counted.
 //! The run queue is a list of blocks of 63 runnables and a dispatcher goes through it at least every ten callbacks, so that
 //! much is allowed where dispatchers make turns. Plain posts are looked at in `conformance_queue.rs`.
@@ -7,11 +7,12 @@
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use fuchsine_dispatcher::testing::ForegroundRuntime;
-use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Message};
+use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Instant, Lane, Message};
 
 const LEN: usize = 64;
 
@@ -167,6 +168,32 @@ fn wakes(rounds: u64) -> u64 {
     counted
 }
 
+/// Each item's result has the next one offloaded. Work and callback are too large to be stored in place. What is counted is
+/// the offloading alone: whoever turns the crank of a foreground runtime lists for it what there is to do.
+fn offloads(rounds: u64) -> u64 {
+    fn next(own: DispatcherHandle, left: u64, counted: Arc<AtomicU64>) {
+        if left == 0 {
+            return;
+        }
+        let (here, again, counting, large) = (own.clone(), own, Arc::clone(&counted), [left; 9]);
+        let done = move |sum| {
+            assert_eq!(sum, Ok(left * 9));
+            next(again, left - 1, counting);
+        };
+        let offload = || here.offload(Lane::Fast, move |_: &_| large.iter().sum::<u64>(), done).map_err(|_| "refused");
+        let took = allocation_counter::measure(|| drop(offload().expect("accepted")));
+        counted.fetch_add(took.count_total, Ordering::Relaxed);
+    }
+    let runtime = ForegroundRuntime::new();
+    let home = dispatcher(&runtime, "offloads");
+    let (own, counted) = (home.handle(), Arc::default());
+    let counting = Arc::clone(&counted);
+    home.post_task(move |_| next(own, rounds, counting)).expect("accepted");
+    runtime.run_until_idle();
+    assert_eq!(home.counters().ran, rounds + 1);
+    counted.load(Ordering::Relaxed)
+}
+
 /// Shows D5.
 #[test]
 fn round_trips_between_handlers_allocate_nothing() {
@@ -187,6 +214,12 @@ fn calls_allocate_nothing() {
 #[test]
 fn timers_that_are_armed_and_canceled_allocate_nothing() {
     assert_steady(timers);
+}
+
+#[test]
+fn offloading_allocates_once() {
+    let (few, many) = (offloads(1_000), offloads(20_000));
+    assert_eq!(many - few, 19_000, "{few} allocations of 1,000 rounds, {many} of 20,000");
 }
 
 #[test]

@@ -15,9 +15,9 @@ use std::task::{Poll, Waker};
 
 use super::calls::{Caller, Left};
 use super::channel::{Channel, ChannelPair};
+use super::ends::Side;
 use super::error::{CallError, Refused};
 use super::message::Message;
-use super::pair::Side;
 use super::registration::Registered;
 use super::txid::Txid;
 use super::wait_op::Next;

@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-use super::pair::Side;
+use super::ends::Side;
 use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 

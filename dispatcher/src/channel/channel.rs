@@ -3,10 +3,11 @@
 use std::fmt;
 use std::task::{Poll, Waker};
 
+use super::ends::{Side, Wanted};
 use super::error::WriteError;
 use super::limits::Limits;
 use super::message::{Handle, Message};
-use super::pair::{Closed, Pair, ReadError, Reply, Side, Wanted};
+use super::pair::{Closed, Pair, ReadError, Reply};
 use super::registration::Registered;
 use super::teardown;
 use super::wait_op::Next;

@@ -1,8 +1,8 @@
 //! Registered reads: a handler that a dispatcher calls once when there is something to read.
 
 use super::channel::Channel;
+use super::ends::Wanted;
 use super::error::Refused;
-use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
 use crate::site::Site;
 use crate::status::Status;

@@ -13,9 +13,10 @@
 use std::sync::atomic::{AtomicUsize as PlainCount, Ordering};
 use std::task::{Poll, Wake, Waker};
 
+use super::ends::{Side, Wanted};
 use super::limits::Limits;
-use super::pair::{Closed, Pair, Queued, ReadError, Side, Wanted};
-use super::wait_op::{Completion, Next, Schedule, WaitOp};
+use super::pair::{Closed, Pair, Queued, ReadError};
+use super::wait_op::{Anew, Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex, thread};
 
@@ -115,27 +116,45 @@ impl Op {
     }
 
     fn run_handler(&self, how: Completion) {
-        let Some(seen) = &self.stands else { return self.pair.handler_ends(READER) };
+        match &self.stands {
+            None => self.pair.handler_ends(READER),
+            Some(seen) => {
+                let (mut generation, mut how) = (self.generation, how);
+                while let Some((next, is)) = self.run_standing(seen, generation, how) {
+                    (generation, how) = (next, is);
+                }
+            }
+        }
+    }
+
+    /// Runs the handler of one that stays. Its next number and what it is told, if it has begun again.
+    fn run_standing(&self, seen: &Mutex<Seen>, generation: u64, how: Completion) -> Option<(u64, Completion)> {
         let message = read(&self.pair).ok().filter(|_| how == Completion::Ready);
         {
             let mut seen = seen.lock();
             seen.told.push(how);
             seen.read.extend(message);
         }
-        self.pair.handler_ends(READER);
         if how != Completion::Ready {
-            return self.pair.end_reading(READER, self.generation);
+            self.pair.handler_ends(READER);
+            self.pair.end_reading(READER, generation);
+            return None;
         }
-        let mut told = None;
-        self.pair.register_again(READER, self.generation, |there, generation| {
+        let (mut told, mut begun) = (None, None);
+        self.pair.register_again(READER, generation, |there, generation| {
+            if self.inline && there == Some(Completion::Ready) {
+                begun = Some((generation, Completion::Ready));
+                return Some(Anew::HasBegun);
+            }
             let fate = Arc::new(Mutex::new(there.map_or(Fate::Armed, Fate::Ready)));
             let op = Op { fate, generation, ..self.clone() };
             told = there.map(|_| op.clone());
-            Some(op)
+            Some(Anew::Waits(op))
         });
         if let Some(op) = told {
             op.run_later();
         }
+        begun
     }
 }
 

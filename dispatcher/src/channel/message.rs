@@ -44,7 +44,28 @@ pub struct Message {
     txid: Option<Txid>,
 }
 
-struct Handles(Vec<Handle>);
+/// A message that carries a value has one, which needs no list.
+enum Handles {
+    One(Handle),
+    Many(Vec<Handle>),
+}
+
+impl Handles {
+    fn of(mut handles: Vec<Handle>) -> Option<Box<Self>> {
+        Some(Box::new(match handles.len() {
+            0 => return None,
+            1 => Handles::One(handles.pop()?),
+            _ => Handles::Many(handles),
+        }))
+    }
+
+    fn into_vec(self) -> Vec<Handle> {
+        match self {
+            Handles::One(handle) => vec![handle],
+            Handles::Many(handles) => handles,
+        }
+    }
+}
 
 impl Message {
     /// The empty message.
@@ -74,8 +95,7 @@ impl Message {
 
     /// A message of these parts.
     pub fn from_parts(buffer: Option<Buffer>, handles: Vec<Handle>) -> Self {
-        let handles = if handles.is_empty() { None } else { Some(Box::new(Handles(handles))) };
-        Message { buffer, handles, txid: None }
+        Message { buffer, handles: Handles::of(handles), txid: None }
     }
 
     /// The parts.
@@ -150,17 +170,41 @@ impl Message {
 
     /// The handles.
     pub fn handles(&self) -> &[Handle] {
-        self.handles.as_ref().map_or(&[], |handles| &handles.0)
+        match self.handles.as_deref() {
+            None => &[],
+            Some(Handles::One(handle)) => std::slice::from_ref(handle),
+            Some(Handles::Many(handles)) => handles,
+        }
     }
 
     /// Takes the handles out.
     pub fn take_handles(&mut self) -> Vec<Handle> {
-        self.handles.take().map_or_else(Vec::new, |handles| handles.0)
+        self.handles.take().map_or_else(Vec::new, |handles| handles.into_vec())
+    }
+
+    /// Takes the handle out if there is one and nothing else.
+    pub(super) fn take_only_handle(&mut self) -> Option<Handle> {
+        if !self.bytes().is_empty() || self.handles().len() != 1 {
+            return None;
+        }
+        match *self.handles.take()? {
+            Handles::One(handle) => Some(handle),
+            Handles::Many(mut handles) => handles.pop(),
+        }
     }
 
     /// Adds a handle: a [`Channel`], an [`OwnedFd`], or any value by [`Handle::value`].
     pub fn push(&mut self, handle: impl Into<Handle>) {
-        self.handles.get_or_insert_with(|| Box::new(Handles(Vec::new()))).0.push(handle.into());
+        let handle = handle.into();
+        self.handles = Some(match self.handles.take() {
+            None => Box::new(Handles::One(handle)),
+            Some(mut there) => {
+                let mut handles = std::mem::replace(&mut *there, Handles::Many(Vec::new())).into_vec();
+                handles.push(handle);
+                *there = Handles::Many(handles);
+                there
+            }
+        });
     }
 
     /// [`push`](Message::push) as a builder.

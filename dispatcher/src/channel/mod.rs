@@ -7,7 +7,8 @@
 //! |---|---|
 //! | `arena` | memory for messages |
 //! | `message`, `value` | what travels, and the handles that travel with it; any value as one of them |
-//! | `pair`, `slot`, `calls`, `wait_op` | the state machine of the two ends; what an end waits for; its calls; what a registration is to them |
+//! | `pair`, `ends`, `polls` | the state machine of the two ends; the ends as data; futures that wait there |
+//! | `slot`, `calls`, `wait_op` | what an end waits for; its calls; what a registration is to them |
 //! | `channel`, `registration`, `channel_read`, `standing_read`, `writable` | an end; what is registered on it: reads, waits for room |
 //! | `call`, `txid` | requests and their replies; what ties one to the other |
 //! | `typed` | clients and servers that exchange Rust values |
@@ -32,6 +33,7 @@ mod calls;
 mod channel;
 #[cfg(not(loom))]
 mod channel_read;
+mod ends;
 #[cfg(not(loom))]
 mod error;
 mod limits;
@@ -44,6 +46,7 @@ mod message_tests;
 mod pair;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod pair_tests;
+mod polls;
 mod readers;
 #[cfg(not(loom))]
 mod registration;

@@ -1,7 +1,8 @@
 //! The two ends of a channel as one state machine under one lock.
 //!
 //! It knows messages and registrations only by what it needs of them ([`Queued`], [`WaitOp`]), so that a model checker can
-//! run it without a dispatcher. What an end waits for is in `slot`, the calls that wait for replies are in `calls`.
+//! run it without a dispatcher. The ends are in `ends`, what one waits for in `slot`, the calls that wait for replies in `calls`,
+//! and what futures ask in `polls`.
 //!
 //! # Rules
 //! - The lock is held for a few instructions. A registration is *accepted*, *made ready* and *taken back* by its
@@ -16,13 +17,12 @@
 //! - Whoever finds nothing to read finds that without the lock, by `news`.
 
 use std::collections::VecDeque;
-use std::task::{Poll, Waker};
 
-use super::calls::{Caller, Calls, Left};
+use super::calls::{Caller, Left};
+use super::ends::{End, QueueLength, Side, State, Wanted};
 use super::limits::Limits;
 use super::readers::Readers;
-use super::slot::{Seat, Slot};
-use super::wait_op::{Completion, Next, WaitOp};
+use super::wait_op::{Anew, Completion, Next, WaitOp};
 use crate::status::Status;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -60,57 +60,11 @@ pub(crate) trait Queued {
     fn byte_len(&self) -> usize;
 }
 
-/// Which end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    A,
-    B,
-}
-
-impl Side {
-    pub(crate) fn other(self) -> Side {
-        match self {
-            Side::A => Side::B,
-            Side::B => Side::A,
-        }
-    }
-}
-
-/// What an end waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// The next message.
-    Message,
-    /// Room for a message in the queue that it writes to.
-    Room,
-}
-
-/// One end: the queue of what it has not read, and what it waits for.
-#[derive(Debug)]
-struct End<M, R> {
-    is_open: bool,
-    queue: VecDeque<M>,
-    bytes: usize,
-    reading: Slot<R>,
-    writing: Slot<R>,
-    /// How many bytes the one who waits for room wants to write.
-    wanted_bytes: usize,
-    calls: Calls<M, R>,
-    /// How many handlers have begun; wraps.
-    begun: u32,
-}
-
-#[derive(Debug)]
-struct State<M, R> {
-    ends: [End<M, R>; 2],
-    limits: Limits,
-}
-
 /// A channel.
 #[derive(Debug)]
 pub(crate) struct Pair<M, R> {
-    state: Mutex<State<M, R>>,
-    /// How many handlers of each end have returned; wraps.
+    pub(super) state: Mutex<State<M, R>>,
+    /// How many handlers of each end have returned of which that was told without the lock; wraps.
     ended: [AtomicU32; 2],
     /// Whether each end may find something to read, if only that its peer has closed. Written under the lock.
     news: [AtomicBool; 2],
@@ -133,13 +87,6 @@ pub(crate) enum Reply<M> {
     Taken,
     /// Nobody waits for it any more.
     Late(M),
-}
-
-/// What one end can tell about a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QueueLength {
-    pub(crate) messages: usize,
-    pub(crate) bytes: usize,
 }
 
 impl<M: Queued, R: WaitOp> Pair<M, R> {
@@ -231,21 +178,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         self.state.lock().ends[side as usize].calls.end(number)
     }
 
-    /// The outcome of a call for a caller that is no callback, or the waker is noted.
-    pub(crate) fn poll_call(&self, side: Side, number: u32, waker: &Waker) -> Poll<Result<M, Status>> {
-        let mut own = None;
-        loop {
-            let mut state = self.state.lock();
-            let polled = state.ends[side as usize].calls.poll(number, waker, &mut own);
-            drop(state);
-            match polled {
-                Some(polled) => return polled,
-                // A waker is user code, to clone it included.
-                None => own = Some(waker.clone()),
-            }
-        }
-    }
-
     /// Takes the oldest message. Somebody may wait for the room that it leaves. Without one, `peer_is_open` says whether
     /// there will be any: it is apart because a message alone moves in fewer steps than one inside of a result.
     #[inline(always)]
@@ -260,7 +192,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     }
 
     #[inline(always)]
-    fn pop(&self, state: &mut State<M, R>, side: Side, next: &mut Next<R>) -> Option<M> {
+    pub(super) fn pop(&self, state: &mut State<M, R>, side: Side, next: &mut Next<R>) -> Option<M> {
         let end = &mut state.ends[side as usize];
         let message = end.queue.pop_front()?;
         end.bytes -= message.byte_len();
@@ -295,14 +227,14 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         end.reading.register(is_ready, stays, accept)
     }
 
-    /// The handler of a wait for messages that stays has returned, and it waits for the next. `accept` has it accepted as
-    /// in [`register`](Pair::register), with what there is to be told already.
+    /// The handler of a wait for messages that stays has returned, which is told by this alone, and it waits for the next.
+    /// `accept` has it accepted as in [`register`](Pair::register), with what there is to be told already.
     #[inline]
     pub(crate) fn register_again(
         &self,
         side: Side,
         generation: u64,
-        accept: impl FnOnce(Option<Completion>, u64) -> Option<R>,
+        accept: impl FnOnce(Option<Completion>, u64) -> Option<Anew<R>>,
     ) {
         let mut state = self.state.lock();
         let peer_is_open = state.ends[side.other() as usize].is_open;
@@ -313,7 +245,10 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
             (true, true, false) => Some(Completion::PeerClosed),
             (true, true, true) => None,
         };
-        end.reading.register_again(generation, there.is_some(), |generation| accept(there, generation));
+        let has_begun = end.reading.register_again(generation, there.is_some(), |generation| accept(there, generation));
+        if !has_begun {
+            end.begun = end.begun.wrapping_sub(1);
+        }
     }
 
     /// The handler of a wait for messages that stayed has returned for the last time.
@@ -397,97 +332,6 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         Closed { unread, to_tell }
     }
 
-    /// Takes the oldest message for a future, or notes the future as the one that is woken. `awaiting` is the future's
-    /// own mark, empty at first. What is to be done next is done with no lock held.
-    ///
-    /// # Errors
-    /// [`Status::PeerClosed`]; [`Status::BadState`] when a read is registered or another future waits.
-    pub(crate) fn poll_read(
-        &self,
-        side: Side,
-        awaiting: &mut Option<u64>,
-        waker: &Waker,
-        next: &mut Next<R>,
-    ) -> Poll<Result<M, Status>> {
-        // A waker is user code: it is cloned and dropped with no lock held.
-        let mut own = None;
-        loop {
-            let mut state = self.state.lock();
-            let seat = state.ends[side as usize].reading.seat(*awaiting);
-            if seat == Seat::Taken {
-                return Poll::Ready(Err(Status::BadState));
-            }
-            let read = self.pop(&mut state, side, next);
-            let peer_is_open = state.ends[side.other() as usize].is_open;
-            let slot = &mut state.ends[side as usize].reading;
-            let (polled, replaced) = match read {
-                None if peer_is_open && slot.will_wake(waker) => (Poll::Pending, None),
-                None if peer_is_open => match own.take() {
-                    Some(own) => (Poll::Pending, slot.sit(awaiting, own)),
-                    None => {
-                        drop(state);
-                        own = Some(waker.clone());
-                        continue;
-                    }
-                },
-                read => {
-                    let replaced = if seat == Seat::Own { awaiting.and_then(|mark| slot.stand_up(mark)) } else { None };
-                    *awaiting = None;
-                    (Poll::Ready(read.ok_or(Status::PeerClosed)), replaced)
-                }
-            };
-            drop(state);
-            drop(replaced);
-            return polled;
-        }
-    }
-
-    /// Like [`poll_read`](Pair::poll_read), for room for a message of `bytes`.
-    pub(crate) fn poll_room(
-        &self,
-        side: Side,
-        bytes: usize,
-        awaiting: &mut Option<u64>,
-        waker: &Waker,
-    ) -> Poll<Result<(), Status>> {
-        let mut own = None;
-        loop {
-            let mut state = self.state.lock();
-            let seat = state.ends[side as usize].writing.seat(*awaiting);
-            if seat == Seat::Taken {
-                return Poll::Ready(Err(Status::BadState));
-            }
-            let refused = state.refuses(side, bytes);
-            let end = &mut state.ends[side as usize];
-            let (polled, replaced) = match refused {
-                Some(Status::ShouldWait) => {
-                    if !end.writing.will_wake(waker) && own.is_none() {
-                        drop(state);
-                        own = Some(waker.clone());
-                        continue;
-                    }
-                    end.wanted_bytes = bytes;
-                    let needed = if end.writing.will_wake(waker) { None } else { own.take() };
-                    (Poll::Pending, needed.and_then(|own| end.writing.sit(awaiting, own)))
-                }
-                outcome => {
-                    let replaced =
-                        if seat == Seat::Own { awaiting.and_then(|mark| end.writing.stand_up(mark)) } else { None };
-                    *awaiting = None;
-                    (Poll::Ready(outcome.map_or(Ok(()), Err)), replaced)
-                }
-            };
-            drop(state);
-            drop(replaced);
-            return polled;
-        }
-    }
-
-    /// A future that waits is dropped; its waker is dropped by the caller.
-    pub(crate) fn stop_awaiting(&self, side: Side, wanted: Wanted, awaiting: u64) -> Option<Waker> {
-        self.state.lock().ends[side as usize].slot(wanted).stand_up(awaiting)
-    }
-
     /// What an end has not read.
     pub(crate) fn queued(&self, side: Side) -> QueueLength {
         let state = self.state.lock();
@@ -504,65 +348,5 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
 fn note<R: WaitOp>(to_tell: &mut Vec<Next<R>>, next: Next<R>) {
     if !matches!(next, Next::Nothing) {
         to_tell.push(next);
-    }
-}
-
-impl<M: Queued, R: WaitOp> State<M, R> {
-    /// Why a message of `bytes` from this end is not queued.
-    fn refuses(&self, from: Side, bytes: usize) -> Option<Status> {
-        let reader = &self.ends[from.other() as usize];
-        if !reader.is_open {
-            return Some(Status::PeerClosed);
-        }
-        let allowed = self.limits.allow(reader.queue.len(), reader.bytes, bytes);
-        (!allowed).then_some(Status::ShouldWait)
-    }
-
-    /// The queue that `writer` writes to is shorter: who waits for room is told if it is enough.
-    fn room_was_made(&mut self, writer: Side, next: &mut Next<R>) {
-        if self.ends[writer as usize].writing.is_idle()
-            || self.refuses(writer, self.ends[writer as usize].wanted_bytes).is_some()
-        {
-            return;
-        }
-        self.ends[writer as usize].is_ready(Wanted::Room, next);
-    }
-}
-
-impl<M, R: WaitOp> End<M, R> {
-    fn new(side: Side) -> Self {
-        End {
-            is_open: true,
-            queue: VecDeque::new(),
-            bytes: 0,
-            reading: Slot::new(),
-            writing: Slot::new(),
-            wanted_bytes: 0,
-            calls: Calls::new(side),
-            begun: 0,
-        }
-    }
-
-    /// What is wanted is there for whoever waits for it.
-    #[inline]
-    fn is_ready(&mut self, wanted: Wanted, next: &mut Next<R>) {
-        let has_begun = self.slot(wanted).ready(next);
-        self.begun = self.begun.wrapping_add(u32::from(has_begun));
-    }
-
-    #[inline]
-    fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
-        match wanted {
-            Wanted::Message => &mut self.reading,
-            Wanted::Room => &mut self.writing,
-        }
-    }
-
-    /// Gives the memory of a burst back.
-    fn shrink_when_empty(&mut self) {
-        const KEPT: usize = 1024;
-        if self.queue.is_empty() && self.queue.capacity() > KEPT {
-            self.queue = VecDeque::new();
-        }
     }
 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::calls::{Caller, Left};
+use super::ends::{Side, Wanted};
 use super::limits::Limits;
-use super::pair::{Closed, Pair, Queued, Reply, Side, Wanted};
+use super::pair::{Closed, Pair, Queued, Reply};
 use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 use crate::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! Who reads the ends of a channel: what a dump says of a callback that waits for a reply.
 
-use super::pair::Side;
+use super::ends::Side;
 use crate::sync::unmodelled::{AtomicU64, Ordering};
 
 /// The dispatcher that each end was read on last, or is going to be. Nothing depends on it.

@@ -7,9 +7,10 @@
 use std::fmt;
 
 use super::channel::{Channel, ChannelPair};
-use super::pair::{Side, Wanted};
+use super::ends::{Side, Wanted};
 use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::runtime::DispatcherHandle;
+use crate::runtime::again::BEGUN_AGAIN;
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, OpId, Outcome, Stage};
 use crate::runtime::dispatcher::{Claimed, DispatcherInner};
 use crate::runtime::inline::Origin;
@@ -27,7 +28,7 @@ pub(crate) struct Registered {
 }
 
 /// What is told to a handler of which the pair knows already that it has begun.
-pub(super) const HAS_BEGUN: Outcome = Outcome::Done(1);
+pub(super) const HAS_BEGUN: Outcome = BEGUN_AGAIN;
 /// What is told to one that begins later.
 pub(super) const IS_READY: Outcome = Outcome::Done(0);
 

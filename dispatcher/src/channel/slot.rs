@@ -12,14 +12,15 @@
 //!   Idle ──a future waits──▶ Awaited ──it comes about, the future is dropped──▶ Idle
 //! ```
 //! One that *stays* leaves the slot `Inside` instead of `Idle` when its handler begins. From there it is registered anew
-//! when the handler has returned, unless it was told to end or canceled meanwhile, which leads to `Idle`.
+//! when the handler has returned, unless it was told to end or canceled meanwhile, which leads to `Idle`. If what it waits for
+//! is there again and its handler begins at once, it stays `Inside`, under its next number.
 //!
 //! A handler that begins on the thread that brought what it waits for leaves `Notified` out. A registration carries its
 //! number, its *generation*. A handler that begins later clears the registration of its own number only. An end has two slots: one for the next message, one for room in the queue that it writes to.
 
 use std::task::Waker;
 
-use super::wait_op::{Completion, Next, Schedule, WaitOp};
+use super::wait_op::{Anew, Completion, Next, Schedule, WaitOp};
 use crate::status::Status;
 
 #[derive(Debug)]
@@ -84,18 +85,25 @@ impl<R> Slot<R> {
     }
 
     /// The handler of this registration, which stays, has returned: it is registered anew with what `accept` has
-    /// accepted under the next number. Nothing happens if it has ended meanwhile.
+    /// accepted under the next number. Nothing happens if it has ended meanwhile. Whether its handler has begun again.
     #[inline]
-    pub(super) fn register_again(&mut self, generation: u64, is_there: bool, accept: impl FnOnce(u64) -> Option<R>) {
+    pub(super) fn register_again(
+        &mut self,
+        generation: u64,
+        is_there: bool,
+        accept: impl FnOnce(u64) -> Option<Anew<R>>,
+    ) -> bool {
         if !self.is_inside(generation) {
-            return;
+            return false;
         }
         self.generation += 1;
         self.waiting = match accept(self.generation) {
-            Some(op) if is_there => Waiting::Notified(op),
-            Some(op) => Waiting::Armed(op),
+            Some(Anew::HasBegun) => return true,
+            Some(Anew::Waits(op)) if is_there => Waiting::Notified(op),
+            Some(Anew::Waits(op)) => Waiting::Armed(op),
             None => Waiting::Idle,
         };
+        false
     }
 
     /// The handler of this registration, which stayed, has returned for the last time.

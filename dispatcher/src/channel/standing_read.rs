@@ -7,12 +7,12 @@
 use std::ops::ControlFlow;
 
 use super::channel::{Channel, ChannelPair};
+use super::ends::Wanted;
 use super::error::Refused;
-use super::pair::Wanted;
-use super::registration::{HAS_BEGUN, IS_READY, Place, Registered, Running};
-use super::wait_op::Completion;
+use super::registration::{HAS_BEGUN, IS_READY, Place, Registered};
+use super::wait_op::{Anew, Completion};
 use crate::runtime::DispatcherHandle;
-use crate::runtime::again::Again;
+use crate::runtime::again::{Accepted, Again};
 use crate::runtime::callback_queue::{Callback, Outcome, Stay, Then};
 use crate::site::Site;
 use crate::status::Status;
@@ -42,7 +42,7 @@ struct StandingFn<S> {
     handler: S,
 }
 
-/// Gives the place up, also if the handler panics.
+/// Notes the end of a handler and gives its place up, also if it panics.
 struct Ends<'a> {
     pair: &'a ChannelPair,
     place: Place,
@@ -50,6 +50,7 @@ struct Ends<'a> {
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
+        self.pair.handler_ends(self.place.side());
         self.pair.end_reading(self.place.side(), self.place.generation());
     }
 }
@@ -61,12 +62,12 @@ impl<S: Stand> Stay for StandingFn<S> {
             drop(pair.handler_begins(place.side(), place.wanted(), place.generation()));
         }
         let ends = Ends { pair, place: *place };
-        let _running = Running { pair, side: place.side() };
         probe::point(Point::Begin);
         let told = outcome.into_result().map(drop);
         if handler.stand(told).is_break() || told.is_err() {
             return Then::Ended;
         }
+        // Its end is noted when it is registered anew.
         std::mem::forget(ends);
         Then::WaitsAgain
     }
@@ -78,13 +79,16 @@ impl<S: Stand> Stay for StandingFn<S> {
         let mut is_refused = false;
         pair.register_again(side, place.generation(), |there, generation| {
             *place = Place::new(side, Wanted::Message, generation);
-            let id = again.accept(there.map(|there| match there {
+            let accepted = again.accept(there.map(|there| match there {
                 Completion::Ready => IS_READY,
                 Completion::PeerClosed => Outcome::Failed(Status::PeerClosed),
                 Completion::Canceled => Outcome::Canceled,
             }));
-            is_refused = id.is_none();
-            Some(Registered { dispatcher: Arc::clone(again.dispatcher()), id: id? })
+            is_refused = accepted.is_none();
+            Some(match accepted? {
+                Accepted::HasBegun => Anew::HasBegun,
+                Accepted::Waits(id) => Anew::Waits(Registered { dispatcher: Arc::clone(again.dispatcher()), id }),
+            })
         });
         if is_refused {
             handler.is_refused();

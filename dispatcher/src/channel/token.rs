@@ -22,8 +22,8 @@
 use std::fmt;
 
 use super::channel::Channel;
+use super::ends::Side;
 use super::error::Refused;
-use super::pair::Side;
 use super::registration::Registered;
 use super::wait_op::{Completion, WaitOp};
 use crate::runtime::callback_queue::{Callback, Invoke, Kind, Outcome, Stage};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZero;
 
 use super::calls;
-use super::pair::Side;
+use super::ends::Side;
 
 /// Names one call of one end of one channel. A server finds it in a request and puts it into the reply.
 ///

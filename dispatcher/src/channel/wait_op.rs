@@ -41,6 +41,15 @@ pub(crate) enum Schedule {
     No,
 }
 
+/// What became of a registration that waits again.
+#[derive(Debug)]
+pub(crate) enum Anew<R> {
+    /// It waits, or is going to be told what is there.
+    Waits(R),
+    /// What it waits for is there, and its handler has begun again.
+    HasBegun,
+}
+
 /// How a registration is completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {

@@ -3,8 +3,8 @@
 use std::task::{Poll, Waker};
 
 use super::channel::Channel;
+use super::ends::Wanted;
 use super::error::Refused;
-use super::pair::Wanted;
 use crate::runtime::{CancelError, DispatcherHandle, TakenBack};
 use crate::site::Site;
 use crate::status::Status;

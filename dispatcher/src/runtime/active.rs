@@ -134,6 +134,23 @@ impl Actives {
         self.note_longest(what, now.duration_since(since));
     }
 
+    /// The newest of a thread has returned, and begins again.
+    #[inline(always)]
+    pub(super) fn begin_again(&mut self, id: ActiveId, now: Instant) -> Option<&Active> {
+        if self.newest_of(id)?.since != now {
+            self.restart(id, now);
+        }
+        self.newest_of(id)
+    }
+
+    #[cold]
+    fn restart(&mut self, id: ActiveId, now: Instant) {
+        let newest = self.others.newest_mut(id.0).or(self.first.as_mut()).filter(|active| active.thread == id.0);
+        let Some(active) = newest else { return };
+        let (what, since) = (active.what, std::mem::replace(&mut active.since, now));
+        self.note_longest(what, now.duration_since(since));
+    }
+
     /// Something has returned that ran so long.
     pub(super) fn note_longest(&mut self, what: ActiveWhat, ran_for: Duration) {
         if ran_for > self.longest.as_ref().map_or(Duration::ZERO, |longest| longest.ran_for) {

@@ -164,10 +164,11 @@ impl Core {
     /// Counts what has happened on a tray since the last time.
     #[inline(always)]
     pub(super) fn settle(&mut self) {
-        let Progress { accepted, ran } = self.queue.settle();
+        let Progress { accepted, ran, canceled } = self.queue.settle();
         self.counts.accepted += accepted;
         self.inline_counts.posted += accepted;
         self.counts.ran += ran;
+        self.counts.canceled += canceled;
     }
 
     /// Takes up to `most` of what is next onto the tray of the calling thread, which is inside; false if that cannot be.

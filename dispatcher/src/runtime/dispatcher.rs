@@ -12,6 +12,7 @@ use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use super::active::{ActiveId, WaitsFor};
+use super::again::GoesOn;
 use super::callback_queue::{
     Callback, Details, Entry, EventSource, Kind, Label, OpId, Outcome, Posted, Stage, Then, TypeNameOf, with_lent,
 };
@@ -73,7 +74,11 @@ impl Claimed {
             dispatcher.note_begun(id, outcome, true);
             match dispatcher.invoke(id, &mut callback, outcome) {
                 Then::Ended => None,
-                Then::WaitsAgain => Some(dispatcher.wait_again(&mut callback, active)),
+                // It is called anew in its turn: the caller has waited long enough.
+                Then::WaitsAgain => match dispatcher.wait_again(&mut callback, active, false) {
+                    GoesOn::Elsewhere(locked) => Some(locked),
+                    GoesOn::Here(_) => unreachable!("an inline call is one"),
+                },
             }
         });
         dispatcher.leave(locked.unwrap_or_else(|| dispatcher.lock()), Some(active));

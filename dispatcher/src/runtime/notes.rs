@@ -6,6 +6,7 @@
 use super::callback_queue::{Kind, OpId, Outcome, Stage, TypeNameOf};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
+use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use super::live_futures::FutureId;
 use crate::site::Site;
@@ -41,6 +42,27 @@ impl Core {
             }
         });
         self.note_ready(dispatcher, id);
+    }
+
+    /// Notes that something was accepted which is ready and comes next.
+    #[inline]
+    pub(super) fn note_passed(
+        dispatcher: DispatcherId,
+        id: OpId,
+        kind: Kind,
+        flavour: Flavour,
+        location: Site,
+        type_name: TypeNameOf,
+    ) {
+        probe::note(|| Note::Accepted {
+            ticket: id.ticket(dispatcher),
+            kind: kind.as_str(),
+            type_name: location.type_name().unwrap_or_else(type_name),
+            location,
+            deadline: u64::MAX,
+            always_on: flavour.is_always_on(),
+        });
+        probe::note(|| Note::Ready { ticket: id.ticket(dispatcher), told: Told::Outcome });
     }
 
     /// Notes that something was accepted which is the last of the row by now.

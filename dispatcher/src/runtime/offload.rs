@@ -1,8 +1,9 @@
 //! Offloading: work that may block runs on a lane of the pool, its result comes back as a callback.
 //!
-//! The work waits inside the operation, not in the lane: the lane holds a ticket, which knows the work only weakly. So
-//! whoever ends the operation first, the worker that starts it, a cancel or the shutdown, has the work, and a ticket
-//! whose operation has ended does nothing. Work that no worker started is dropped in the dispatcher's context, with the callback that is told so.
+//! The operation and the lane share one allocation, in which the work, its result and the callback are. They belong to the
+//! operation: whoever ends it first, the worker that starts it, a cancel or the shutdown, takes out what is there, and an
+//! item of the lane whose operation has ended is empty and does nothing. Work that no worker started is dropped in the
+//! dispatcher's context, with the callback that is told so.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,6 +22,7 @@ use crate::event_loop::Lane;
 use crate::pool::lanes::LaneItem;
 use crate::site::Site;
 use crate::status::Status;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::probe::{self, Note, Point, Scarce};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::time::Instant;
@@ -46,16 +48,43 @@ impl From<OffloadError> for Status {
     }
 }
 
-/// What the ticket and the callback share.
-enum Cell<W, T> {
-    Waiting(W),
-    Taken,
-    Finished(Result<T, String>),
+/// Where a call is, with what belongs to it there.
+enum Call<W, D, T> {
+    Waiting(W, D),
+    Running(D),
+    Finished(Result<T, String>, D),
+    /// Everything was taken out.
+    Over,
 }
 
-struct DoneFn<W, D, T> {
-    cell: Arc<Mutex<Cell<W, T>>>,
-    done: D,
+/// One call: what the operation and the lane share, in one piece of memory.
+struct Offloaded<W, D, T> {
+    dispatcher: Weak<DispatcherInner>,
+    /// The key of the operation, which is known before the lane gets it.
+    id: AtomicU64,
+    stop: StopToken,
+    call: Mutex<Call<W, D, T>>,
+}
+
+impl<W, D, T> Offloaded<W, D, T> {
+    fn take(&self) -> Call<W, D, T> {
+        std::mem::replace(&mut *self.call.lock(), Call::Over)
+    }
+}
+
+/// The operation: what the call has goes with it, wherever it ends. `None` when it was taken out.
+struct DoneFn<W, D, T>(Option<Arc<Offloaded<W, D, T>>>);
+
+impl<W, D, T> DoneFn<W, D, T> {
+    fn take(&mut self) -> Call<W, D, T> {
+        self.0.take().map_or(Call::Over, |offloaded| offloaded.take())
+    }
+}
+
+impl<W, D, T> Drop for DoneFn<W, D, T> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
 }
 
 impl<W, D, T> Invoke for DoneFn<W, D, T>
@@ -64,15 +93,16 @@ where
     D: FnOnce(Result<T, OffloadError>) + Send + 'static,
     T: Send + 'static,
 {
-    fn invoke(self, _outcome: Outcome) {
-        let DoneFn { cell, done } = self;
-        let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
+    fn invoke(mut self, _outcome: Outcome) {
+        let call = self.take();
         probe::point(Point::Begin);
-        match cell {
-            Cell::Finished(Ok(result)) => done(Ok(result)),
-            Cell::Finished(Err(message)) => done(Err(OffloadError::Panicked(message))),
-            Cell::Taken => done(Err(OffloadError::Canceled)),
-            Cell::Waiting(work) => {
+        match call {
+            Call::Finished(Ok(result), done) => done(Ok(result)),
+            Call::Finished(Err(message), done) => done(Err(OffloadError::Panicked(message))),
+            // Work that runs is waited for.
+            Call::Running(done) => done(Err(OffloadError::Canceled)),
+            Call::Over => {}
+            Call::Waiting(work, done) => {
                 // Two closures of the user: a panic of one must not meet one of the other, which would end the process.
                 let told = catch_unwind(AssertUnwindSafe(|| done(Err(OffloadError::Canceled))));
                 match call_stack::current_dispatcher() {
@@ -87,33 +117,50 @@ where
     }
 }
 
-struct Ticket<W, T> {
-    dispatcher: Arc<DispatcherInner>,
-    id: OpId,
-    /// The work belongs to the operation: it goes with it.
-    cell: Weak<Mutex<Cell<W, T>>>,
-    stop: StopToken,
-}
-
-impl<W, T> LaneItem for Ticket<W, T>
+impl<W, D, T> LaneItem for Offloaded<W, D, T>
 where
     W: FnOnce(&StopToken) -> T + Send + 'static,
+    D: Send + 'static,
     T: Send + 'static,
 {
     fn run(self: Arc<Self>) {
-        if !self.dispatcher.start_offload(self.id) {
+        let Some(dispatcher) = self.dispatcher.upgrade() else { return };
+        // ORDERING: Relaxed; it was written before this was put into the lane, whose lock the worker has taken since.
+        let id = OpId::from_key(self.id.load(Ordering::Relaxed));
+        if !dispatcher.start_offload(id) {
             return;
         }
-        // An operation that runs stays, and its cell with it. Ours has gone when it may be taken back again.
-        if let Some(cell) = self.cell.upgrade() {
-            let waiting = std::mem::replace(&mut *cell.lock(), Cell::Taken);
-            if let Cell::Waiting(work) = waiting {
-                let result =
-                    call_stack::as_work_of(&self.dispatcher, || catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
-                *cell.lock() = Cell::Finished(result.map_err(message_of));
+        // An operation that runs stays, and what the call has with it.
+        if let Some(work) = self.begin() {
+            let result = call_stack::as_work_of(&dispatcher, || catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
+            self.finish(result.map_err(message_of));
+        }
+        dispatcher.finish_offload(id);
+    }
+}
+
+impl<W, D, T> Offloaded<W, D, T> {
+    /// Takes the work out, to be done.
+    fn begin(&self) -> Option<W> {
+        let mut call = self.call.lock();
+        match std::mem::replace(&mut *call, Call::Over) {
+            Call::Waiting(work, done) => {
+                *call = Call::Running(done);
+                Some(work)
+            }
+            other => {
+                *call = other;
+                None
             }
         }
-        self.dispatcher.finish_offload(self.id);
+    }
+
+    /// Puts the result beside the callback that is told it.
+    fn finish(&self, result: Result<T, String>) {
+        let mut call = self.call.lock();
+        if let Call::Running(done) = std::mem::replace(&mut *call, Call::Over) {
+            *call = Call::Finished(result, done);
+        }
     }
 }
 
@@ -210,25 +257,31 @@ impl DispatcherHandle {
         D: FnOnce(Result<T, OffloadError>) + Send + 'static,
     {
         let inner = self.inner();
-        let stop = self.stop_token();
+        let mut stop = Some(self.stop_token());
         let mut parts = Some((work, done));
-        let mut made_cell = None;
+        let mut made = None;
         probe::point(Point::Post);
         let accepted =
             inner.accept_armed(Stage::Offloaded, Kind::Offload, self.flavour(), Instant::INFINITE, site, || {
                 let (work, done) = parts.take().expect("an accepted callback is made once");
-                let cell = Arc::new(Mutex::new(Cell::Waiting(work)));
-                made_cell = Some(Arc::downgrade(&cell));
-                Callback::new(DoneFn { cell, done })
+                let offloaded = Arc::new(Offloaded {
+                    dispatcher: Arc::downgrade(inner),
+                    id: AtomicU64::new(0),
+                    stop: stop.take().expect("as above"),
+                    call: Mutex::new(Call::Waiting(work, done)),
+                });
+                made = Some(Arc::clone(&offloaded));
+                Callback::new(DoneFn(Some(offloaded)))
             });
-        let (Ok(id), Some(cell)) = (accepted, made_cell) else {
+        let (Ok(id), Some(offloaded)) = (accepted, made) else {
             return Err(PostError::new(parts.take().expect("a refused callback was not made")));
         };
-        let ticket = Ticket { dispatcher: Arc::clone(inner), id, cell, stop };
+        // ORDERING: Relaxed; whoever reads it gets this from the lane, after its lock.
+        offloaded.id.store(id.as_key(), Ordering::Relaxed);
         let handle = OffloadHandle { dispatcher: Arc::downgrade(inner), id };
         let submitted = match probe::refuses(Scarce::Thread) {
             true => Err(std::io::ErrorKind::WouldBlock.into()),
-            false => inner.pool().lanes().submit(lane, Arc::new(ticket)),
+            false => inner.pool().lanes().submit(lane, offloaded),
         };
         match submitted {
             Ok(()) => Ok(handle),
@@ -237,11 +290,10 @@ impl DispatcherHandle {
                     // A shutdown began meanwhile and tells the callback, so it was accepted after all.
                     return Ok(handle);
                 };
-                let Ok(DoneFn { cell, done }) = erased.into_inner::<DoneFn<W, D, T>>() else {
+                let Ok(mut refused) = erased.into_inner::<DoneFn<W, D, T>>() else {
                     unreachable!("the callback is of the type that was stored a moment ago");
                 };
-                let cell = std::mem::replace(&mut *cell.lock(), Cell::Taken);
-                let Cell::Waiting(work) = cell else { unreachable!("no worker saw the ticket") };
+                let Call::Waiting(work, done) = refused.take() else { unreachable!("no worker saw it") };
                 Err(PostError::with_status((work, done), super::status_of_refusal(&error)))
             }
         }

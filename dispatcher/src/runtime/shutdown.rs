@@ -18,15 +18,15 @@
 
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
-use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage, Then};
+use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage, Then, with_free};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use super::state::{BeginShutdown, DispatcherState};
 use crate::pool::{Task, Turn};
-use crate::sync::Arc;
 use crate::sync::probe::{self, Note, Point};
+use crate::sync::{Arc, MutexGuard};
 
 impl DispatcherInner {
     /// Begins the shutdown. Calls no user code.
@@ -109,6 +109,9 @@ impl DispatcherInner {
             if let Some(active) = active.take() {
                 core = self.exit(core, active, self.coarse_now());
             }
+            if core.queue.is_for_tray(false) {
+                core = self.cancel_off_tray(core);
+            }
             let Some((id, mut entry, location)) = core.queue.pop_ready() else { return };
             core.count_end(entry.kind, entry.outcome);
             active = Some(core.enter(&entry, location, self.coarse_now()));
@@ -118,6 +121,41 @@ impl DispatcherInner {
             let then = self.invoke(id, &mut entry.callback, entry.outcome);
             debug_assert_eq!(then, Then::Ended);
         }
+    }
+
+    /// Takes as many as it holds of what is next onto the tray of this thread and tells each that it is canceled, again and again
+    /// as long as tasks follow each other. Most often that is one lock for all on a tray.
+    #[inline(never)]
+    fn cancel_off_tray<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        with_free(|own| {
+            let Some(own) = own else { return core };
+            while core.queue.is_for_tray(true) && core.borrow_tray(own, self.id(), u32::MAX) {
+                let mut now = self.coarse_now();
+                while let Some(mut piece) = own.begin(now) {
+                    drop(core);
+                    let since = loop {
+                        let id = own.name(piece.at());
+                        self.note_begun(id, Outcome::Canceled, false);
+                        let then = piece.work(|callback| self.invoke(id, callback, Outcome::Canceled));
+                        debug_assert_eq!(then, Then::Ended, "what is told an end does not wait again");
+                        let since = std::mem::replace(&mut now, self.coarse_now());
+                        if since != now || own.is_listed() {
+                            break since;
+                        }
+                        match own.begin(now) {
+                            Some(next) => piece = next,
+                            None => break since,
+                        }
+                    };
+                    core = self.lock_as_it_is();
+                    core.settle();
+                    core.note_end(own, since, now);
+                }
+                core.give_tray_back(own, self.id());
+                core = self.has_returned(core);
+            }
+            core
+        })
     }
 
     /// Wakes every live future, which hands it over; false when there is none.

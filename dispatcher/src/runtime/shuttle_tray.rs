@@ -185,3 +185,37 @@ fn shuttle_a_dump_beside_posts_to_oneself_lists_what_is_there() {
         runtime.shutdown(Duration::MAX).expect("the runtime shuts down");
     });
 }
+
+/// A cancellation beside those who look: each task is told once, in the order of the posts, and at each look what was told is
+/// counted and what was not is listed.
+#[test]
+fn shuttle_a_look_beside_a_cancellation_finds_what_is_not_told_yet() {
+    explore(|| {
+        let (runtime, _driver, dispatcher, seen) = set_up(1);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..5 {
+            let told = Arc::clone(&told);
+            let task = move |outcome: Result<(), _>| {
+                thread::yield_now();
+                told.lock().push((number, outcome.is_err()));
+            };
+            dispatcher.post_task(task).expect("it runs");
+        }
+        dispatcher.shutdown_async();
+        let mut ended = 0;
+        for _ in 0..3 {
+            let dump = dispatcher.dump();
+            let counters = dump.counters;
+            assert!(counters.add_up(), "{dump}");
+            assert_eq!(dump.pending.len() as u64, counters.pending, "{dump}");
+            assert!(counters.ran + counters.canceled >= ended && dump.running.len() <= 1, "{dump}");
+            ended = counters.ran + counters.canceled;
+            thread::yield_now();
+        }
+        conclude(&runtime, &seen, &[]);
+        let told = told.lock();
+        assert!(told.iter().map(|told| told.0).eq(0..5), "{told:?}");
+        let canceled = told.iter().filter(|told| told.1).count() as u64;
+        assert_eq!((runtime.counters().canceled, runtime.counters().ran), (canceled, 5 - canceled));
+    });
+}

@@ -12,6 +12,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::active::{ActiveId, ActiveWhat};
+use super::again::{BEGUN_AGAIN, GoesOn};
 use super::call_stack;
 use super::callback_queue::{Callback, OpId, Outcome, OwnTray, Posted, Stage, Taken, Then, with_free};
 use super::core::Core;
@@ -100,9 +101,9 @@ impl DispatcherInner {
                     let Posted { kind, flavour, location, .. } = posted;
                     let outcome = core.queue.row_outcome();
                     let taken = Taken { id, kind, flavour, location, outcome };
-                    self.run(core, taken, &mut posted.callback, now)
+                    self.run(core, taken, &mut posted.callback, now, &mut left)
                 }
-                None => self.run_listed(core, nth, now),
+                None => self.run_listed(core, nth, now, &mut left),
             };
         }
         core
@@ -169,14 +170,16 @@ impl DispatcherInner {
         mut core: MutexGuard<'a, Core>,
         nth: usize,
         now: Instant,
+        left: &mut u32,
     ) -> (MutexGuard<'a, Core>, Instant) {
         let Some((id, mut entry, location)) = core.queue.pop_nth_ready(nth) else { return (core, now) };
         let taken = Taken { id, kind: entry.kind, flavour: entry.flavour, location, outcome: entry.outcome };
-        self.run(core, taken, &mut entry.callback, now)
+        self.run(core, taken, &mut entry.callback, now, left)
     }
 
     /// Calls something that has been taken out, which begins `now` by the coarse clock. Its end is noted when the lock is
-    /// taken again; then comes back what time it is.
+    /// taken again; then comes back what time it is. One that waits again, and begins again at once, counts against what is
+    /// `left` of the batch.
     #[inline(always)]
     fn run<'a>(
         self: &'a Arc<Self>,
@@ -184,6 +187,7 @@ impl DispatcherInner {
         taken: Taken,
         callback: &mut Callback,
         now: Instant,
+        left: &mut u32,
     ) -> (MutexGuard<'a, Core>, Instant) {
         let synchronized = self.options().synchronized;
         core.count_end(taken.kind, taken.outcome);
@@ -195,10 +199,17 @@ impl DispatcherInner {
         if share {
             self.schedule_beside();
         }
-        self.note_begun(taken.id, taken.outcome, false);
-        let core = match self.invoke(taken.id, callback, taken.outcome) {
-            Then::Ended => self.lock_as_it_is(),
-            Then::WaitsAgain => self.wait_again(callback, active),
+        let (mut id, mut outcome) = (taken.id, taken.outcome);
+        let core = loop {
+            self.note_begun(id, outcome, false);
+            match self.invoke(id, callback, outcome) {
+                Then::Ended => break self.lock_as_it_is(),
+                Then::WaitsAgain => match self.wait_again(callback, active, synchronized && *left > 0) {
+                    GoesOn::Elsewhere(core) => break core,
+                    GoesOn::Here(next) => (id, outcome) = (next, BEGUN_AGAIN),
+                },
+            }
+            *left -= 1;
         };
         let now = self.coarse_now();
         (self.exit(core, active, now), now)

@@ -76,17 +76,16 @@ pub(super) fn seal<T: Send + 'static>(value: T) -> Message {
 /// The value that a message of [`seal`] carries, and the call that it belongs to.
 pub(super) fn open<T: Send + 'static>(mut message: Message) -> (Result<T, ReceiveError>, Option<Txid>) {
     let txid = message.txid();
-    let mut handles = message.take_handles();
     let expected = type_name::<T>();
     let wrong = |found| Err(ReceiveError::WrongType { expected, found });
-    let opened = match (handles.pop(), handles.is_empty(), message.is_empty()) {
-        (Some(Handle::Value(value)), true, true) => match value.downcast() {
+    let opened = match message.take_only_handle() {
+        Some(Handle::Value(value)) => match value.downcast() {
             Ok(value) => Ok(value),
             Err(foreign) if !foreign.is_of_this_image() => wrong("a value of another image"),
             Err(other) => wrong(other.type_name()),
         },
-        (None, ..) => wrong("bytes"),
-        (Some(_), ..) => wrong("other handles"),
+        None if message.handles().is_empty() => wrong("bytes"),
+        _ => wrong("other handles"),
     };
     (opened, txid)
 }

@@ -186,6 +186,15 @@ impl CallbackQueue {
         id
     }
 
+    /// Something enters the row and leaves it in one step, while nothing else is ready. The answer is only to be told of.
+    #[inline(always)]
+    pub(crate) fn pass_through(&mut self) -> OpId {
+        let id = OpId::of_row(self.row.entered());
+        self.row.skip(1);
+        self.longest = self.longest.max(1);
+        id
+    }
+
     /// What entered the row last, and what it is told.
     pub(crate) fn newest_of_row(&self) -> Option<(&Posted, Outcome)> {
         self.row.newest().map(|posted| (posted, self.row_outcome()))

@@ -14,6 +14,9 @@
 //!    A suspend parks it there, in front of what it has parked itself; a shutdown that comes before that finds it ready, and
 //!    so tells it before what is parked.
 //!
+//! The turn that cancels uses the tray too, for what stands in the row. Its callbacks are told `Canceled` and can post nothing,
+//! so the owner is asked everything from the beginning, and needs to look at nothing.
+//!
 //! Only tasks that nobody has a handle to are on a tray, and only those that a suspend parks.
 //!
 //! # Invariants
@@ -144,15 +147,19 @@ pub(super) struct Out {
     begun: u16,
     /// Whether what is at work is listed as running elsewhere.
     is_listed: bool,
+    /// Whether those on the tray are told `Canceled`.
+    is_canceled: bool,
 }
 
 /// What the owner of a tray has done since the queue was settled the last time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// What callbacks have posted to their own dispatcher.
     pub(crate) accepted: u64,
-    /// What has begun.
+    /// What has begun, to be told that it runs.
     pub(crate) ran: u64,
+    /// What has begun, to be told `Canceled`.
+    pub(crate) canceled: u64,
 }
 
 /// What runs off a tray.
@@ -182,8 +189,11 @@ impl CallbackQueue {
         }
         own.first.set(first);
         set_lent_to(dispatcher);
-        let out = Out { view: own.tray.lend(), put: put as u16, begun: 0, is_listed: false };
-        if !self.is_behind_empty() {
+        let is_canceled = self.row_is_canceled;
+        let out = Out { view: own.tray.lend(), put: put as u16, begun: 0, is_listed: false, is_canceled };
+        if is_canceled {
+            out.view.ask(STANDS_BEHIND | LOOKS_FIRST);
+        } else if !self.is_behind_empty() {
             out.view.ask(STANDS_BEHIND);
         }
         self.out = Some(out);
@@ -230,11 +240,12 @@ impl CallbackQueue {
     #[inline(always)]
     pub(crate) fn settle(&mut self) -> Progress {
         let is_behind_empty = self.is_behind_empty();
-        let Some(out) = &mut self.out else { return Progress { accepted: 0, ran: 0 } };
+        let Some(out) = &mut self.out else { return Progress { accepted: 0, ran: 0, canceled: 0 } };
         let (put, begun, now) = (out.put, out.begun, out.view.count());
         (out.put, out.begun) = (now.put() as u16, now.begun() as u16);
         let accepted = u64::from(out.put - put);
-        let ran = u64::from(out.begun - begun);
+        let begun = u64::from(out.begun - begun);
+        let (ran, canceled) = if out.is_canceled { (0, begun) } else { (begun, 0) };
         if accepted > 0 {
             if is_behind_empty {
                 // They count as having entered the row and left it. If something stands there already, they came at the
@@ -243,7 +254,7 @@ impl CallbackQueue {
             }
             self.longest = self.longest.max(out.view.most());
         }
-        Progress { accepted, ran }
+        Progress { accepted, ran, canceled }
     }
 
     /// Whether all that was on the tray has begun. The queue has been settled.

@@ -101,7 +101,7 @@ proptest! {
     #[test]
     fn what_is_on_a_tray_is_the_front_of_the_queue(steps in proptest::collection::vec((0u8..9, 1u32..12), 1..400)) {
         let (mut queue, mut model) = (CallbackQueue::new(), VecDeque::new());
-        let (mut next, mut begun, mut settled) = (0, 0, Progress { accepted: 0, ran: 0 });
+        let (mut next, mut begun, mut settled) = (0, 0, Progress::default());
         let mut longest = 0;
         with_free(|own| -> Result<(), TestCaseError> {
             let own = own.expect("nothing runs here");
@@ -141,8 +141,8 @@ proptest! {
                         false
                     }
                     8 if has_tray => {
-                        let Progress { accepted, ran } = queue.settle();
-                        settled = Progress { accepted: settled.accepted + accepted, ran: settled.ran + ran };
+                        let Progress { accepted, ran, .. } = queue.settle();
+                        (settled.accepted, settled.ran) = (settled.accepted + accepted, settled.ran + ran);
                         queue.give_back(own);
                         false
                     }
@@ -154,8 +154,8 @@ proptest! {
                 }
                 longest = longest.max(model.len());
                 queue.ask(if step == 1 { LOOKS_FIRST } else if step == 0 { STANDS_BEHIND } else { 0 });
-                let Progress { accepted, ran } = queue.settle();
-                settled = Progress { accepted: settled.accepted + accepted, ran: settled.ran + ran };
+                let Progress { accepted, ran, .. } = queue.settle();
+                (settled.accepted, settled.ran) = (settled.accepted + accepted, settled.ran + ran);
                 prop_assert_eq!(settled.ran, begun);
                 let pending: Vec<_> = queue.pending(Stage::Ready).map(|pending| pending.poster.dispatcher).collect();
                 prop_assert_eq!(pending, model.iter().copied().collect::<Vec<_>>());
