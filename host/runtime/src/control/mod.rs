@@ -22,6 +22,7 @@
 mod answer;
 mod client;
 mod clients;
+mod complaints;
 mod log_ring;
 mod place;
 mod request;

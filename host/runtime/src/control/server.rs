@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::clients::Clients;
+use super::complaints::Complaints;
 use super::log_ring::LogRing;
 use super::place::ControlPlace;
 use super::request::{Load, Refusal};
@@ -212,6 +213,7 @@ impl Serving {
 
 /// The thread: accepts until the other end of `ended` is closed.
 fn accept(serving: &Arc<Serving>, bound: Bound, ended: UnixStream) {
+    let mut complaints = Complaints::default();
     loop {
         let mut fds = [PollFd::new(&bound.listener, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         match poll(&mut fds, None) {
@@ -223,12 +225,12 @@ fn accept(serving: &Arc<Serving>, bound: Bound, ended: UnixStream) {
             return;
         }
         match bound.listener.accept() {
-            Ok((stream, _)) => take(serving, stream),
+            Ok((stream, _)) => take(serving, stream, &mut complaints),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 // No descriptor is left, most probably. The client stays where it is; others may go meanwhile.
-                tracing::warn!(%error, "a client of the control socket has to wait");
+                complaints.note(|| tracing::warn!(%error, "a client of the control socket has to wait"));
                 let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
                 let _ = poll(&mut [PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN)], Some(&pause));
             }
@@ -237,7 +239,7 @@ fn accept(serving: &Arc<Serving>, bound: Bound, ended: UnixStream) {
 }
 
 /// Gives a client a thread, or a reason why not.
-fn take(serving: &Arc<Serving>, stream: UnixStream) {
+fn take(serving: &Arc<Serving>, stream: UnixStream, complaints: &mut Complaints) {
     let refuse = |mut stream: UnixStream, refusal: Refusal| {
         // The buffer of a new connection has room for it; if not, it is not said.
         let _ = stream.set_nonblocking(true);
@@ -246,7 +248,9 @@ fn take(serving: &Arc<Serving>, stream: UnixStream) {
     let peer = match peer(&stream) {
         Ok(peer) if peer.is_allowed() => peer,
         Ok(peer) => {
-            tracing::warn!(uid = peer.uid, pid = peer.pid, "another user was turned away from the control socket");
+            complaints.note(|| {
+                tracing::warn!(uid = peer.uid, pid = peer.pid, "another user was turned away from the control socket");
+            });
             return refuse(stream, Refusal::last("denied", "this host belongs to another user"));
         }
         Err(error) => return refuse(stream, Refusal::last("denied", format!("who you are is not known: {error}"))),
@@ -266,7 +270,7 @@ fn take(serving: &Arc<Serving>, stream: UnixStream) {
     let thread = std::thread::Builder::new().name("control client".into());
     // A session that is dropped unserved says good-bye by itself.
     if let Err(error) = thread.spawn(move || session.serve()) {
-        tracing::warn!(%error, "a client of the control socket gets no thread");
+        complaints.note(|| tracing::warn!(%error, "a client of the control socket gets no thread"));
     }
 }
 
