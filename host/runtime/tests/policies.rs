@@ -325,6 +325,8 @@ impl Driver for Blocker {
         if self.0 == "prepare_stop" {
             drop(LET_GO.lock());
         }
+        // What panics is destroyed without another call.
+        assert_ne!(self.0, "destruction");
         Ok(())
     }
 
@@ -336,12 +338,20 @@ impl Driver for Blocker {
     }
 }
 
+impl Drop for Blocker {
+    fn drop(&mut self) {
+        if ["drop", "destruction"].contains(&self.0.as_str()) {
+            drop(LET_GO.lock());
+        }
+    }
+}
+
 static BLOCKER: DriverEntry = DriverEntry::of::<Blocker>();
 
 #[test]
 fn a_driver_whose_hook_blocks_its_thread_is_given_up_by_name_and_the_host_goes_on_without_it() {
     let held = LET_GO.lock().unwrap();
-    for how in ["prepare_stop", "stop"] {
+    for how in ["prepare_stop", "stop", "drop", "destruction"] {
         let book = format!("given up: {how}");
         let manifest = format!(
             "[drivers.stuck]\ndriver = \"blocker\"\nstop_timeout = \"50ms\"\nrestart = \"always\"\nconfig.how = {how:?}\n{}",
