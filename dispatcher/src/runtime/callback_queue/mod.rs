@@ -483,5 +483,5 @@ impl CallbackQueue {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
