@@ -3,7 +3,7 @@
 //! - `env`, `drivers`, `roles`, `power`: `lib/fdf/env.h`; the one environment of the process, and which drivers C knows by
 //!   which pointer;
 //! - `dispatcher`, `faces`: `lib/fdf/dispatcher.h`; what a `fdf_dispatcher_t` and an `async_dispatcher_t` are;
-//! - `arena`, `channel` (with `end`), `token`: the headers of these names;
+//! - `arena`, `channel` (with `end` and `outgoing`), `token`: the headers of these names;
 //! - `ops`, `task`, `wait`, `irq`, `receiver`, `sequence`: what a dispatcher does for `lib/async/*.h`;
 //! - `testing`: `lib/fdf/testing.h`, over a foreground runtime;
 //! - `keys`: what stands in an `async_state_t`;
@@ -29,6 +29,7 @@ mod irq;
 pub(crate) mod keys;
 mod objects;
 pub(crate) mod ops;
+mod outgoing;
 pub(crate) mod power;
 mod receiver;
 pub(crate) mod roles;

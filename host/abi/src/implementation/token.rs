@@ -1,7 +1,10 @@
 //! Tokens: `lib/fdf/token.h`. Either end of a channel of packets can be used as one: two drivers that have an end each are given
 //! an fdf channel, whoever comes first.
 
+use std::collections::BTreeSet;
+
 use fuchsine_dispatcher::{Canceled, Channel, Status};
+use parking_lot::Mutex;
 
 use super::faces::Face;
 use super::handles::{self, Entry};
@@ -14,6 +17,27 @@ fn take(handle: zx_handle_t) -> Result<fuchsine_dispatcher::Token, zx_status_t> 
     match handles::get(handle).and_then(|_| handles::remove(handle))? {
         Entry::Object(object) => object.take_token().ok_or(ZX_ERR_BAD_HANDLE),
         Entry::Channel(_) => Err(ZX_ERR_BAD_HANDLE),
+    }
+}
+
+/// The addresses of the handlers that are registered and have not been told yet.
+static IN_USE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// A handler that is registered. Dropped before the handler runs, which may register it anew.
+struct InUse(usize);
+
+impl InUse {
+    /// `None` while it is registered already.
+    fn begin(handler: *mut fdf_token_t) -> Option<InUse> {
+        let address = handler.addr();
+        let is_new = IN_USE.lock().insert(address);
+        is_new.then(|| InUse(address))
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        IN_USE.lock().remove(&self.0);
     }
 }
 
@@ -33,6 +57,7 @@ pub(crate) unsafe fn fdf_token_register(
         Ok(token) => token,
         Err(status) => return status,
     };
+    let Some(in_use) = InUse::begin(handler) else { return ZX_ERR_BAD_STATE };
     // SAFETY: as this function.
     let face = unsafe { Face::of("fdf_token_register", dispatcher) };
     let handler = Foreign::new(handler);
@@ -41,6 +66,7 @@ pub(crate) unsafe fn fdf_token_register(
             Ok(handle) => (ZX_OK, handle),
             Err(status) => (status, FDF_HANDLE_INVALID),
         };
+        drop(in_use);
         // SAFETY: called as the header says; nothing of C's is used afterwards.
         unsafe { function(face.as_fdf(), handler.get(), status, handle) };
     };

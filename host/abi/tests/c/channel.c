@@ -594,6 +594,78 @@ static void tokens_see_the_end_of_their_peers(void) {
   fdf_env_reset();
 }
 
+typedef struct again {
+  fdf_token_t token;
+  zx_handle_t next;
+  zx_status_t registered;
+  event_t told;
+} again_t;
+
+static void registers_itself_again(fdf_dispatcher_t* dispatcher, fdf_token_t* token, zx_status_t status,
+                                   fdf_handle_t handle) {
+  again_t* again = (again_t*)token;
+  zx_handle_t next = again->next;
+  again->next = ZX_HANDLE_INVALID;
+  CHECK(status == (next == ZX_HANDLE_INVALID ? ZX_ERR_CANCELED : ZX_OK));
+  if (next != ZX_HANDLE_INVALID) {
+    again->registered = fdf_token_register(next, dispatcher, token);
+  }
+  fdf_handle_close(handle);
+  event_signal(&again->told);
+}
+
+static void a_handler_is_registered_once_at_a_time(void) {
+  BEGIN(0);
+  zx_handle_t one, other, second, its_peer, third, of_third;
+  fdf_handle_t near, far, kept, sent;
+  OK(zx_channel_create(0, &one, &other));
+  OK(zx_channel_create(0, &second, &its_peer));
+  OK(zx_channel_create(0, &third, &of_third));
+  OK(fdf_channel_create(0, &near, &far));
+  OK(fdf_channel_create(0, &kept, &sent));
+  again_t again = {{registers_itself_again}, third, 1, EVENT_INIT};
+  OK(fdf_token_register(one, dispatcher.fdf, &again.token));
+  // It waits, so it cannot wait for another one; what it is given is taken all the same.
+  EQUAL(fdf_token_register(second, dispatcher.fdf, &again.token), ZX_ERR_BAD_STATE);
+  EQUAL(zx_handle_close(second), ZX_ERR_BAD_HANDLE);
+  OK(fdf_token_transfer(its_peer, sent));
+  EQUAL(text_write(kept, "nobody"), ZX_ERR_PEER_CLOSED);
+  fdf_handle_close(kept);
+  // The registration that stands is told, and may register itself within its handler.
+  OK(fdf_token_transfer(other, far));
+  event_wait(&again.told, 1);
+  OK(again.registered);
+  fdf_handle_close(near);
+  OK(zx_handle_close(of_third));
+  event_wait(&again.told, 2);
+  dispatcher_end(&dispatcher);
+  EQUAL(event_count(&again.told), 2);
+  fdf_env_reset();
+}
+
+static void a_refused_handler_is_free_at_once(void) {
+  BEGIN(0);
+  zx_handle_t one, other;
+  fdf_handle_t near, far;
+  rendezvous_t first = {{is_given}, 1, 0, EVENT_INIT}, second = {{is_given}, 1, 0, EVENT_INIT};
+  OK(zx_channel_create(0, &one, &other));
+  OK(fdf_token_register(one, dispatcher.fdf, &first.token));
+  // Both ends wait, which is refused, for the first of them too: its peer is gone.
+  EQUAL(fdf_token_register(other, dispatcher.fdf, &second.token), ZX_ERR_BAD_STATE);
+  event_wait(&first.told, 1);
+  EQUAL(first.status, ZX_ERR_CANCELED);
+  OK(zx_channel_create(0, &one, &other));
+  OK(fdf_channel_create(0, &near, &far));
+  OK(fdf_token_register(one, dispatcher.fdf, &second.token));
+  OK(fdf_token_transfer(other, far));
+  event_wait(&second.told, 1);
+  OK(second.status);
+  fdf_handle_close(second.handle);
+  fdf_handle_close(near);
+  dispatcher_end(&dispatcher);
+  fdf_env_reset();
+}
+
 CLAIMS(CLAIM(arenas_hand_out_memory_until_their_last_reference), DIES(foreign_memory_is_freed, "not of the arena"),
        CLAIM(messages_arrive_in_order_and_are_not_copied), CLAIM(what_is_refused_leaves_the_handles_where_they_were),
        CLAIM(handles_of_both_kinds_travel), DIES(a_stale_handle_is_closed, "fdf_handle_close"),
@@ -602,4 +674,5 @@ CLAIMS(CLAIM(arenas_hand_out_memory_until_their_last_reference), DIES(foreign_me
        DIES(a_channel_with_a_wait_is_closed, "a wait is registered"),
        CLAIM(a_message_to_another_driver_that_is_idle_is_handled_before_the_write_returns),
        CLAIM(calls_get_the_reply_with_their_id), CLAIM(tokens_bring_drivers_together_whoever_comes_first),
-       CLAIM(tokens_see_the_end_of_their_peers))
+       CLAIM(tokens_see_the_end_of_their_peers), CLAIM(a_handler_is_registered_once_at_a_time),
+       CLAIM(a_refused_handler_is_free_at_once))

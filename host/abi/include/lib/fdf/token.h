@@ -20,7 +20,8 @@ struct fdf_token {
   fdf_token_transfer_handler_t* handler;
 };
 
-// ZX_ERR_BAD_HANDLE: no end of a zx_channel. ZX_ERR_BAD_STATE: the dispatcher shuts down, or the other end is registered too.
+// ZX_ERR_BAD_HANDLE: no end of a zx_channel. ZX_ERR_BAD_STATE: the dispatcher shuts down, the other end is registered too, or the
+// handler is registered already and has not run yet.
 zx_status_t fdf_token_register(zx_handle_t token, fdf_dispatcher_t* dispatcher, fdf_token_t* handler);
 
 // Takes a handle that was transferred before. ZX_ERR_NOT_FOUND: none was.
