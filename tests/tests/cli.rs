@@ -191,6 +191,8 @@ fn a_mistake_in_a_manifest_is_shown_with_file_line_and_suggestion() {
         ("\"1MiB\"", "true", 3, "size"),
         ("\"1MiB\"", "\"1MiBB\"", 3, "MiB"),
         ("config = { size = \"1MiB\" }", "config = { size = ", 3, ""),
+        // What a manifest says does nothing to the terminal of whoever checks it.
+        ("[drivers.nbd]", "[drivers.\"\\u001b[31m\"]", 5, "\\u{1b}[31m"),
     ];
     for (from, to, line, offer) in cases {
         let manifest = ManifestFile::new(&GOOD.replacen(from, to, 1));
@@ -200,6 +202,7 @@ fn a_mistake_in_a_manifest_is_shown_with_file_line_and_suggestion() {
             let place = format!("{}:{line}", manifest.path().display());
             assert!(message.contains(&place), "{verb} with {to}: no {place} in\n{message}");
             assert!(message.contains(offer), "{verb} with {to}: no {offer} in\n{message}");
+            assert!(!message.contains('\u{1b}'), "{verb} with {to}: {message:?}");
             assert!(finished.stdout.is_empty(), "{:?}", finished.stdout);
         }
     }

@@ -30,8 +30,9 @@ pub(crate) fn list(options: &DriversOptions) -> Exit {
         named => of_modules(named.iter().map(|path| FoundModule::inspect(path))),
     };
     for error in &refused {
+        let shown = format!("warning: {error}\n  = help: {}", error.help());
         // A closed standard error leaves nobody to tell.
-        let _ = writeln!(std::io::stderr(), "warning: {error}\n  = help: {}", error.help());
+        let _ = writeln!(std::io::stderr(), "{}", output::plain(&shown));
     }
     if drivers.is_empty() && !refused.is_empty() {
         return Exit::ModuleRefused;

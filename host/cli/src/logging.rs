@@ -17,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::args::{Format, LogOptions};
 use crate::log_layer::RingLayer;
 use crate::log_writer::{self, LogThread};
+use crate::output::plain;
 
 /// Starts the log, once in the life of the process, and puts its lines into `ring` too. It ends, with its last lines written, when what this gives is dropped.
 #[must_use = "the log ends when this is dropped"]
@@ -46,7 +47,7 @@ pub(crate) fn report(error: &ManifestError, options: &LogOptions) {
     if options.log_format != Some(Format::Json) {
         use std::io::Write;
         // A closed standard error leaves nobody to tell.
-        let _ = writeln!(std::io::stderr(), "{}", error.render());
+        let _ = writeln!(std::io::stderr(), "{}", plain(&error.render()));
         return;
     }
     let _log = start(options, &LogSettings::default(), None);
@@ -62,7 +63,7 @@ pub(crate) fn report_warnings(warnings: &[Diagnostic], options: &LogOptions) {
         use std::io::Write;
         let shown = warnings.iter().map(Diagnostic::render).collect::<Vec<_>>().join("\n\n");
         // A closed standard error leaves nobody to tell.
-        let _ = writeln!(std::io::stderr(), "{shown}");
+        let _ = writeln!(std::io::stderr(), "{}", plain(&shown));
         return;
     }
     let _log = start(options, &LogSettings::default(), None);

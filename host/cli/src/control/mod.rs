@@ -85,7 +85,9 @@ fn tell(failure: &Failure, is_json: bool) -> Exit {
     // A closed standard error leaves nobody to tell.
     let _ = match is_json {
         true => writeln!(std::io::stderr(), "{}", json!({ "error": { "kind": failure.kind(), "message": message } })),
-        false => writeln!(std::io::stderr(), "error: {}", message.strip_prefix("error: ").unwrap_or(&message)),
+        false => {
+            writeln!(std::io::stderr(), "error: {}", output::plain(message.strip_prefix("error: ").unwrap_or(&message)))
+        }
     };
     failure.exit()
 }
