@@ -264,6 +264,16 @@ fn what_goes_wrong_in_a_hook_is_told_as_if_it_had_happened_here() {
 }
 
 #[test]
+fn what_the_table_of_drivers_promises_holds_in_another_process() {
+    let folder = Folder::new();
+    folder.module("selftest");
+    let manifest = "[drivers.self]\nmodule = \"libselftest.so\"\nprocess = \"own\"\n";
+    let host = folder.run(manifest, &["--log", "info"]);
+    assert_eq!(host.addresses(), ["selftest:holds"], "{}", host.stderr_so_far());
+    host.stop().expect_success();
+}
+
+#[test]
 fn children_end_with_a_host_that_is_killed() {
     let folder = Folder::new();
     let host = folder.run(&disk(&folder, "apart", "process = \"own\"\n"), &[]);
@@ -294,7 +304,7 @@ fn a_reload_moves_a_driver_into_a_process_and_back() {
 #[test]
 fn restarts_leave_nothing_behind_in_the_host() {
     let folder = Folder::new();
-    let count = env::var("FUCHSINE_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let count = env::var("FUCHSINE_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let host = folder.run(&disk(&folder, "apart", &format!("process = \"own\"\n{TIRELESS}")), &["--log", "error"]);
     let mut settled = None;
     let begun = Instant::now();

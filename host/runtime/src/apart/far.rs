@@ -37,7 +37,9 @@ pub(super) struct Home {
 /// This process was not started by a host, or what the system said.
 pub fn run_driver_process(registry: &Registry, setup: &str) -> io::Result<()> {
     close_inherited()?;
-    let setup: Setup = decode(setup.as_bytes()).map_err(io::Error::other)?;
+    let setup: Setup = decode(setup.as_bytes()).map_err(|error| {
+        io::Error::other(format!("this is started by a host only, which says what it is for: {error}"))
+    })?;
     // Before there is a second thread, and before any code of a driver is here.
     let missing = match setup.sandbox.as_ref().map(Sandbox::apply) {
         Some(applied) => applied.map_err(|error| io::Error::other(format!("its sandbox cannot be put on: {error}")))?,
