@@ -394,3 +394,29 @@ fn a_process_runs_as_the_user_that_its_sandbox_names() {
     host.signal(Signal::TERM);
     host.wait(HANG_LIMIT);
 }
+
+#[test]
+fn another_sandbox_of_a_process_with_a_name_counts_after_a_reload_for_all_in_it() {
+    let folder = Folder::new();
+    let manifest = |files: u32| {
+        let keys = "process = \"storage\"\n";
+        disk(&folder, "left", &format!("{keys}sandbox = {{ files = {files} }}\n")) + &disk(&folder, "right", keys)
+    };
+    let most_files = |pid: i32| {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default().to_owned();
+        line.split_whitespace().nth(3).and_then(|count| count.parse::<u32>().ok())
+    };
+    let host = folder.run(&manifest(64), &["--log", "info"]);
+    assert_eq!(most_files(only_child(&host)), Some(64));
+    folder.manifest(&manifest(65));
+    host.signal(Signal::HUP);
+    eventually(
+        "one process with the other limit",
+        || matches!(children(host.pid())[..], [only] if most_files(only) == Some(65)),
+    );
+    for name in ["left", "right"] {
+        reach(&folder, name).write(0, &[1; 512]).expect("it is served");
+    }
+    host.stop().expect_success();
+}

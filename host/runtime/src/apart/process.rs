@@ -26,7 +26,7 @@ use super::output::{self, Source};
 use super::plan::{Apart, ProcessName};
 use super::protocol::{Dumped, Run, Setup, ToProcess, decode, encode};
 use crate::host::{Shared, shut_down};
-use crate::process::{Child, bridge, socket_pair};
+use crate::process::{Child, Sandbox, bridge, socket_pair};
 
 /// Makes the command that becomes a child.
 pub(crate) type Program = Box<dyn Fn() -> Command + Send + Sync>;
@@ -58,6 +58,8 @@ pub(super) struct Process {
     /// Of the bridges.
     home: DispatcherHandle,
     fate: Arc<Fate>,
+    /// What it may do. One of the same name that may do something else, after a reload, is another process.
+    sandbox: Option<Sandbox>,
 }
 
 /// What becomes of a process, and who waits for it.
@@ -113,7 +115,7 @@ impl Processes {
             ProcessName::Own => None,
             ProcessName::Named(name) => named.get(name).and_then(Weak::upgrade),
         };
-        let process = match running.filter(|process| process.fate.takes_drivers()) {
+        let process = match running.filter(|process| process.fate.takes_drivers() && process.sandbox == apart.sandbox) {
             Some(running) => running,
             None => {
                 let started = self.start(host, apart, driver)?;
@@ -177,7 +179,15 @@ impl Processes {
             }
         };
         tracing::debug!(driver = title, pid, "its process is there");
-        Ok(Arc::new(Process { pid, pidfd, control: Mutex::new(Some(control)), owner, home, fate }))
+        Ok(Arc::new(Process {
+            sandbox: apart.sandbox.clone(),
+            pid,
+            pidfd,
+            control: Mutex::new(Some(control)),
+            owner,
+            home,
+            fate,
+        }))
     }
 }
 
