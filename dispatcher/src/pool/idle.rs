@@ -2,15 +2,17 @@
 //!
 //! A pool thread is *active* (running turns), *searching* (looking for a turn to run), or *sleeping*. Of the sleeping
 //! ones at most one *leads*: it sleeps in the reactor's poll; the others are *parked*. One word counts the searching
-//! and the sleeping ones, so that a post to a busy pool costs one read-modify-write and no lock; the lists of who
+//! and the sleeping ones, so that a post to a busy pool costs one fence and one look at it, and no lock; the lists of who
 //! sleeps where are under a lock which only sleeping and waking take. `pool/README.md` has the steps and the proof that
 //! no wake-up is lost; `loom_idle.rs` explores it.
 //!
 //! # Invariants
 //! - Under the lock, `sleeping` of the word equals the number of parked threads plus the leader.
 //! - Each change from one of the three conditions to another is one read-modify-write of the word.
+//! - Between what is posted and the look at the word, and between the end of searching and the last look at the queues, there is a
+//!   sequentially consistent fence.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The number of a thread within its pool.
@@ -21,7 +23,6 @@ pub(crate) const MOST_THREADS: usize = 65_000;
 
 const SLEEPING_ONE: u64 = 1;
 const SEARCHING_ONE: u64 = 1 << 16;
-const EVENT_ONE: u64 = 1 << 32;
 
 fn sleeping(word: u64) -> u64 {
     word & 0xffff
@@ -119,9 +120,11 @@ impl Idle {
 
     /// To be called after something runnable was made visible to all threads.
     pub(crate) fn notify(&self) -> Wake {
-        // ORDERING: AcqRel, pairs with the same operation of a thread that goes to sleep (`begin_sleep`) or stops
-        // searching (`stop_searching`): whichever comes second in the order of this word sees what the other did before.
-        let word = self.word.fetch_add(EVENT_ONE, Ordering::AcqRel);
+        // ORDERING: SeqCst, pairs with the fence of a thread that goes to sleep (`begin_sleep`) or stops searching
+        // (`stop_searching`): of the two that come to their fences, the second one sees what the other did before. A look
+        // is all that is needed here, so the word stays in the caches of all who post.
+        fence(Ordering::SeqCst);
+        let word = self.word.load(Ordering::Acquire);
         if sleeping(word) == 0 || searching(word) > 0 {
             return Wake::Nobody;
         }
@@ -179,7 +182,12 @@ impl Idle {
     pub(crate) fn stop_searching(&self) -> bool {
         // ORDERING: AcqRel, as in `notify`.
         let word = self.word.fetch_sub(SEARCHING_ONE, Ordering::AcqRel);
-        searching(word) == 1
+        let was_last = searching(word) == 1;
+        if was_last {
+            // ORDERING: SeqCst, pairs with the fence in `notify`.
+            fence(Ordering::SeqCst);
+        }
+        was_last
     }
 
     /// A searching thread that found nothing announces its sleep. It must look once more at everything runnable, and
@@ -202,6 +210,9 @@ impl Idle {
         };
         // ORDERING: AcqRel, as in `notify`; what was posted before an earlier `notify` is visible after this.
         self.word.fetch_add(SLEEPING_ONE.wrapping_sub(SEARCHING_ONE), Ordering::AcqRel);
+        drop(sleepers);
+        // ORDERING: SeqCst, pairs with the fence in `notify`.
+        fence(Ordering::SeqCst);
         Some(how)
     }
 

@@ -9,7 +9,9 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, RwLock};
 
 /// What is kept of one thread. Only the thread itself writes it, and whoever starts it before it runs.
+/// It is written with each turn, so no two are in one cache line.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(super) struct Pulse {
     searching: AtomicBool,
     beats: AtomicU32,

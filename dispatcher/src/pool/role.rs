@@ -81,6 +81,8 @@ pub(crate) struct PoolOptions {
 pub(crate) struct Pool {
     role: String,
     pub(super) reactor: Arc<Reactor>,
+    /// That of the reactor, for those who only look.
+    clock: Clock,
     pub(super) queue: RunQueue,
     pub(super) idle: Idle,
     pub(super) hosts: Hosts,
@@ -105,6 +107,7 @@ impl Pool {
         let by_hand = options.threads == 0;
         let pool = Arc::new(Pool {
             role: options.role,
+            clock: reactor.clock().clone(),
             reactor,
             queue: RunQueue::new(),
             idle: Idle::new(),
@@ -151,14 +154,13 @@ impl Pool {
     /// The time for what is only looked at, by one load: the last reading by whoever woke up, polled or watched, which
     /// each busy thread does every so many turns, and the watch once a millisecond while it is awake.
     pub(crate) fn coarse_now(&self) -> Instant {
-        self.reactor.clock().coarse()
+        self.clock.coarse()
     }
 
     /// The time of something that may be the first to happen here for long. Nobody keeps the coarse clock while all
     /// threads sleep, so a thread from outside reads the exact one; that is little beside the wake-up that follows.
     pub(crate) fn time_after_rest(&self) -> Instant {
-        let clock = self.reactor.clock();
-        if self.is_current() { clock.coarse() } else { clock.now() }
+        if self.is_current() { self.clock.coarse() } else { self.clock.now() }
     }
 
     /// The thread accounting.
