@@ -159,6 +159,33 @@ fn a_suspend_and_a_resume_in_the_midst_of_a_turn_change_no_order() {
     });
 }
 
+/// A shutdown tells what is ready before what is parked; what the turn has taken out is parked by the suspend, though it is
+/// put back only when the callback has returned.
+#[test]
+fn what_a_suspend_parks_in_the_midst_of_a_turn_is_told_as_parked_by_a_shutdown_in_the_same_callback() {
+    for parks_more in [false, true] {
+        on_every_pool(|world| {
+            let driver = world.driver("driver");
+            let (on, log) = (synchronized(&driver), Log::new());
+            let (writes, suspended) = (log.clone(), driver.clone());
+            second_of_four(&on, &log, move || {
+                post(&writes, "5");
+                suspended.suspend(|_| ()).expect("it runs");
+                if parks_more {
+                    post(&writes, "parked");
+                }
+                own().always_on().post_task(named(&writes, "always on")).expect("it runs");
+                own().shutdown_async();
+                assert!(own().counters().add_up());
+            });
+            match parks_more {
+                true => expect(world, &log, &["1", "2", "-always on", "-3", "-4", "-5", "-parked"]),
+                false => expect(world, &log, &["1", "2", "-always on", "-3", "-4", "-5"]),
+            }
+        });
+    }
+}
+
 #[test]
 fn a_callback_in_the_midst_of_a_turn_is_listed_with_all_that_waits_behind_it() {
     on_every_pool(|world| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::callback_queue::{Kind, TypeNameOf};
+use super::callback_queue::{AtWork, Kind, Label, TypeNameOf};
 use super::flavour::Flavour;
 use super::ids::DispatcherId;
 use crate::site::Site;
@@ -38,6 +38,14 @@ pub(crate) type Whom = Arc<dyn Fn() -> Option<DispatcherId> + Send + Sync>;
 pub(crate) enum ActiveWhat {
     Callback { kind: Kind, type_name: TypeNameOf, location: Site },
     ShutdownObserver,
+}
+
+impl AtWork {
+    /// What runs, as it is listed: on a tray there are tasks only.
+    pub(super) fn what(&self) -> ActiveWhat {
+        let Label { type_name, location, .. } = self.label;
+        ActiveWhat::Callback { kind: Kind::Task, type_name, location }
+    }
 }
 
 /// The callback that took longest, as far as the coarse clock tells.

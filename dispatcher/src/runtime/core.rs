@@ -117,19 +117,37 @@ impl Core {
         source
     }
 
+    /// Whether a task that has just been put at the end of what is ready is the reason to put the dispatcher into the run queue
+    /// now; if so it counts as scheduled from here on. The dispatcher runs.
+    #[inline(always)]
+    pub(super) fn wants_schedule_for_one_more(&mut self, synchronized: bool) -> bool {
+        let nobody_will_look = !self.scheduled & (!synchronized | (self.inside.callbacks == 0));
+        self.scheduled |= nobody_will_look;
+        nobody_will_look
+    }
+
     /// Puts something that is ready in its place: at the end of the queue, or aside if the driver is suspended.
     #[inline(always)]
     pub(super) fn push(&mut self, dispatcher: DispatcherId, posted: Posted) {
-        match self.parking.stage_of_task(posted.flavour) {
-            Stage::Ready => {
-                let id = self.queue.push(posted);
-                self.note_posted(dispatcher, id);
-            }
-            stage => {
-                let id = self.queue.insert_posted(posted, stage);
-                self.note_accepted(dispatcher, id);
-            }
+        match self.parking.stage_of_task(posted.manner.flavour()) {
+            Stage::Ready => self.push_ready(dispatcher, posted),
+            stage => self.push_aside(dispatcher, posted, stage),
         }
+    }
+
+    /// Puts something at the end of what is ready.
+    #[inline(always)]
+    pub(super) fn push_ready(&mut self, dispatcher: DispatcherId, posted: Posted) {
+        let id = self.queue.push(posted);
+        self.note_posted(dispatcher, id);
+    }
+
+    /// Puts something that is ready aside, as the driver is suspended.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn push_aside(&mut self, dispatcher: DispatcherId, posted: Posted, stage: Stage) {
+        let id = self.queue.insert_posted(posted, stage);
+        self.note_accepted(dispatcher, id);
     }
 
     /// Like [`push`](Core::push) for all of these.
@@ -196,19 +214,21 @@ impl Core {
     /// Gives the tray back; what has not begun is ready as it was before, or parked in front of what is parked.
     #[inline(always)]
     pub(super) fn give_tray_back(&mut self, own: &OwnTray, dispatcher: DispatcherId) {
+        let on_tray = self.queue.len_of_tray();
         self.queue.give_back(own);
         if self.parking.is_on {
             self.park_in_front(dispatcher);
+        }
+        if let Some(parked) = self.seldom.take_tray_is_parked() {
+            self.cancel_as_parked(on_tray, &parked);
         }
     }
 
     /// All that runs, in the order in which it began.
     pub(super) fn running(&self) -> impl Iterator<Item = Active> + '_ {
         let at_work = self.queue.at_work().map(|at_work| {
-            let AtWork { label, thread, since } = at_work;
-            let (type_name, location) = (label.type_name, label.location);
-            let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
-            Active { thread, what, flavour: Flavour::REGULAR, since, waits_for: None }
+            let AtWork { thread, since, .. } = at_work;
+            Active { thread, what: at_work.what(), flavour: Flavour::REGULAR, since, waits_for: None }
         });
         self.active.iter().cloned().chain(at_work)
     }
@@ -224,11 +244,9 @@ impl Core {
 
     /// Lists what runs off this tray among what runs otherwise, where what it waits for can be noted.
     pub(super) fn list(&mut self, own: &OwnTray) {
-        let Some(AtWork { label, since, .. }) = self.queue.at_work() else { return };
-        let (type_name, location) = (label.type_name, label.location);
-        let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
+        let Some(at_work) = self.queue.at_work() else { return };
         // It is taken off by the same thread when it has returned.
-        let _: ActiveId = self.active.enter(what, Flavour::REGULAR, since);
+        let _: ActiveId = self.active.enter(at_work.what(), Flavour::REGULAR, at_work.since);
         self.queue.set_listed(own, true);
     }
 
@@ -238,11 +256,9 @@ impl Core {
             self.queue.set_listed(own, false);
             self.active.exit(ActiveId::of_this_thread(), now);
         } else if since != now
-            && let Some(AtWork { label, .. }) = self.queue.at_work()
+            && let Some(at_work) = self.queue.at_work()
         {
-            let (type_name, location) = (label.type_name, label.location);
-            let what = ActiveWhat::Callback { kind: Kind::Task, type_name, location };
-            self.active.note_longest(what, now.duration_since(since));
+            self.active.note_longest(at_work.what(), now.duration_since(since));
         }
     }
 
@@ -260,6 +276,16 @@ impl Core {
     /// All numbers, with `pending` enumerated.
     pub(crate) fn counters(&self) -> Counters {
         self.counts.with_pending(self.queue.enumerate_pending() + self.futures.len() as u64)
+    }
+
+    /// Whether it runs, and there is nothing that only few dispatchers have at a time: posts beside those in the queue, a
+    /// suspend that waits for it, somebody who sleeps until it is idle.
+    #[inline(always)]
+    pub(super) fn is_plain(&self) -> bool {
+        (self.state == DispatcherState::Running)
+            & !self.inbox_is_open
+            & !self.parking.is_waited_for()
+            & (self.idle_waiters == 0)
     }
 
     /// Whether nobody is inside or on the way here, so that its pool may be asleep.

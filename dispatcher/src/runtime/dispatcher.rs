@@ -13,20 +13,16 @@ use std::sync::OnceLock;
 
 use super::active::{ActiveId, WaitsFor};
 use super::again::GoesOn;
-use super::callback_queue::{
-    Callback, Details, Entry, EventSource, Kind, Label, OpId, Outcome, Posted, Stage, Then, TypeNameOf, with_lent,
-};
+use super::callback_queue::{Callback, EventSource, OpId, Outcome, Stage, Then, with_lent};
 use super::core::{Core, ShutdownObserver};
 use super::counters::Counters;
 use super::driver_inner::DriverInner;
-use super::flavour::Flavour;
 use super::inbox::Inbox;
 use super::inline::{self, Caller, Decision, Origin, Reason, Target};
 use super::stop_token::StopState;
 use super::{call_stack, ids::DispatcherId};
 use crate::event_loop::Told;
 use crate::pool::{Pool, Runnable as _, Task, ThreadIndex};
-use crate::site::Site;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::probe::{self, Choice, Note};
 use crate::sync::{Arc, Mutex, MutexGuard, thread};
@@ -177,28 +173,9 @@ impl DispatcherInner {
         self.core.lock()
     }
 
-    /// Locks for a post. A poster that has to wait opens the inbox for those that come after it.
     #[inline(always)]
-    fn lock_to_post(&self) -> MutexGuard<'_, Core> {
-        match self.core.try_lock() {
-            Some(core) if !core.is_elsewhere() => core,
-            core => self.lock_behind_others(core),
-        }
-    }
-
-    /// Locks for a post that has to stand behind what is elsewhere, or whose poster has to wait.
-    #[cold]
-    fn lock_behind_others<'a>(&'a self, core: Option<MutexGuard<'a, Core>>) -> MutexGuard<'a, Core> {
-        let has_to_wait = core.is_none();
-        let mut core = core.unwrap_or_else(|| self.core.lock());
-        core.stand_behind_tray();
-        if core.inbox_is_open {
-            self.take_in(&mut core);
-        }
-        if has_to_wait {
-            self.open_inbox(&mut core);
-        }
-        core
+    pub(super) fn try_lock_as_it_is(&self) -> Option<MutexGuard<'_, Core>> {
+        self.core.try_lock()
     }
 
     pub(super) fn inbox(&self) -> Option<&Inbox> {
@@ -267,130 +244,6 @@ impl DispatcherInner {
         }
         drop(core);
         self.owner.count_late_refusal();
-    }
-
-    /// What is known of a callback that is about to be accepted.
-    #[inline]
-    pub(super) fn details(&self, location: Site, deadline: Instant) -> Details {
-        let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
-        Details { deadline, source: EventSource::None, poster, location, accepted_at }
-    }
-
-    /// Whether a task that is posted here and now can be accepted without the lock, by [`accept_own`](Self::accept_own).
-    #[inline(always)]
-    pub(crate) fn takes_own(&self, flavour: Flavour) -> bool {
-        with_lent(self.id.as_raw(), |own| flavour == Flavour::REGULAR && own.is_open()).unwrap_or_default()
-    }
-
-    /// Accepts a task that the running callback posts to its own dispatcher, without the lock. Nothing has come in between
-    /// since it was said that this can be.
-    #[inline(always)]
-    pub(crate) fn accept_own(&self, location: Site, type_name: TypeNameOf, make: impl FnOnce() -> Callback) {
-        let (poster, accepted_at) = (call_stack::poster(), self.pool.coarse_now());
-        let accepted = with_lent(self.id.as_raw(), |own| {
-            let id = own.put(Label { type_name, location, poster, accepted_at }, make);
-            Self::note_put(self.id, id, location, type_name);
-        });
-        debug_assert!(accepted.is_some(), "the tray is lent to it, as it was said");
-    }
-
-    /// Accepts a task that is ready and that nobody is given a name of; it comes back if it is refused.
-    pub(crate) fn accept_posted(
-        self: &Arc<Self>,
-        flavour: Flavour,
-        location: Site,
-        callback: Callback,
-    ) -> Result<(), Callback> {
-        let poster = call_stack::poster();
-        let accepted_at = self.pool.coarse_now();
-        if let Some(mut inbox) = self.inbox().and_then(Inbox::lock_if_open) {
-            inbox.push(Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Task });
-            return Ok(());
-        }
-        let mut core = self.lock_to_post();
-        if !core.state.accepts() {
-            drop(core);
-            self.count_refusal();
-            return Err(callback);
-        }
-        core.counts.accepted += 1;
-        core.inline_counts.posted += 1;
-        let accepted_at = if core.is_at_rest() { self.pool.time_after_rest() } else { accepted_at };
-        core.push(self.id, Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Task });
-        let schedule = core.wants_schedule(self.options.synchronized);
-        drop(core);
-        if schedule {
-            self.schedule();
-        }
-        Ok(())
-    }
-
-    /// Accepts a callback that is ready. `make` is called only if it is accepted.
-    pub(crate) fn accept_ready(
-        self: &Arc<Self>,
-        kind: Kind,
-        flavour: Flavour,
-        location: Site,
-        make: impl FnOnce() -> Callback,
-    ) -> Result<OpId, NotAccepted> {
-        let mut details = self.details(location, Instant::INFINITE);
-        let mut core = self.admit()?;
-        if core.is_at_rest() {
-            details.accepted_at = self.pool.time_after_rest();
-        }
-        core.count_ready(kind);
-        let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
-        let stage = core.parking.stage_of_task(flavour);
-        let id = core.queue.insert(entry, details, stage);
-        core.note_accepted(self.id, id);
-        let schedule = core.wants_schedule(self.options.synchronized);
-        drop(core);
-        if schedule {
-            self.schedule();
-        }
-        Ok(id)
-    }
-
-    /// Accepts a callback that waits for something. `make` is called only if it is accepted.
-    ///
-    /// Part of its caller, so that the callback is made where it is going to lie.
-    #[inline]
-    pub(crate) fn accept_armed(
-        &self,
-        stage: Stage,
-        kind: Kind,
-        flavour: Flavour,
-        deadline: Instant,
-        location: Site,
-        make: impl FnOnce() -> Callback,
-    ) -> Result<OpId, NotAccepted> {
-        let details = Details { accepted_at: self.pool.time_after_rest(), ..self.details(location, deadline) };
-        let mut core = self.admit()?;
-        let entry = Entry { callback: make(), kind, flavour, outcome: Outcome::Done(0) };
-        let id = core.queue.insert(entry, details, stage);
-        core.note_accepted(self.id, id);
-        Ok(id)
-    }
-
-    /// Takes the wake of a future, in whatever state.
-    pub(crate) fn accept_wake(self: &Arc<Self>, callback: Callback, flavour: Flavour, location: Site) {
-        let poster = call_stack::poster();
-        let accepted_at = self.pool.coarse_now();
-        let mut posted = Posted { callback, location, poster, accepted_at, flavour, kind: Kind::Wake };
-        if let Some(mut inbox) = self.inbox().and_then(Inbox::lock_if_open) {
-            inbox.push(posted);
-            return;
-        }
-        let mut core = self.lock_to_post();
-        if core.is_at_rest() {
-            posted.accepted_at = self.pool.time_after_rest();
-        }
-        core.push(self.id, posted);
-        let schedule = core.wants_schedule(self.options.synchronized);
-        drop(core);
-        if schedule {
-            self.schedule();
-        }
     }
 
     /// Turns an acceptance into a refusal, because what the callback waits for could not be armed. `None`: it has

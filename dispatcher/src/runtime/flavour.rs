@@ -18,6 +18,16 @@ impl Flavour {
         identity.map_or(Flavour::REGULAR, |SourceIdentity(number)| Flavour(number))
     }
 
+    /// As a number of 32 bits, of which 0 is [`REGULAR`](Flavour::REGULAR).
+    pub(super) const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The inverse of [`to_bits`](Flavour::to_bits).
+    pub(super) const fn of_bits(bits: u32) -> Flavour {
+        Flavour(bits)
+    }
+
     pub(crate) fn is_always_on(self) -> bool {
         self == Flavour::ALWAYS_ON
     }

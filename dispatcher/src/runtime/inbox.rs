@@ -29,7 +29,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// What is behind the lock of an inbox.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(crate) struct Contents {
     is_open: bool,
     posted: VecDeque<Posted>,
     /// How many of them are callbacks that count.
@@ -38,8 +38,14 @@ pub(super) struct Contents {
 
 impl Contents {
     pub(super) fn push(&mut self, posted: Posted) {
-        self.tasks += u64::from(posted.kind == Kind::Task);
+        self.tasks += u64::from(posted.manner.kind() == Kind::Task);
         self.posted.push_back(posted);
+    }
+
+    /// What was put in last.
+    #[inline(always)]
+    pub(super) fn newest_mut(&mut self) -> Option<&mut Posted> {
+        self.posted.back_mut()
     }
 }
 

@@ -3,6 +3,7 @@
 //! A [`Runtime`] is a plain value; several may live in a process, one a test for example. It knows nothing of channels
 //! and futures: those are built on the operations of `callback_queue` and `dispatcher`.
 
+mod accept;
 pub(crate) mod active;
 pub(crate) mod again;
 mod always_on;

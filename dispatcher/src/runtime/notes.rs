@@ -72,11 +72,11 @@ impl Core {
             let (posted, _) = self.queue.newest_of_row()?;
             Some(Note::Accepted {
                 ticket: id.ticket(dispatcher),
-                kind: posted.kind.as_str(),
+                kind: posted.manner.kind().as_str(),
                 type_name: posted.location.type_name().unwrap_or_else(|| posted.callback.type_name()),
                 location: posted.location,
                 deadline: u64::MAX,
-                always_on: posted.flavour.is_always_on(),
+                always_on: posted.manner.flavour().is_always_on(),
             })
         });
         probe::note_some(|| {

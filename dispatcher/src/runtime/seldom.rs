@@ -1,5 +1,6 @@
 //! What few dispatchers have: it stands in a box that is made when the first of it is there, so that all others are small.
 
+use super::callback_queue::OpId;
 use super::core::ShutdownObserver;
 use super::irq::Irqs;
 use super::stop_token::StopState;
@@ -13,6 +14,7 @@ struct Parts {
     stop: Option<Arc<StopState>>,
     became_idle: Option<Arc<Condvar>>,
     late_reads: u64,
+    tray_is_parked: Option<Vec<OpId>>,
 }
 
 /// What few dispatchers have. Under the lock of the dispatcher, as all of its [`Core`](super::core::Core).
@@ -71,6 +73,16 @@ impl Seldom {
     /// One more read was registered when there was something to read already.
     pub(super) fn count_late_read(&mut self) {
         self.parts().late_reads += 1;
+    }
+
+    /// A shutdown has begun while the driver is suspended, and what lies on the tray counts as parked: before these.
+    pub(super) fn note_tray_is_parked(&mut self, parked: Vec<OpId>) {
+        self.parts().tray_is_parked = Some(parked);
+    }
+
+    /// What [`note_tray_is_parked`](Seldom::note_tray_is_parked) has noted, once.
+    pub(super) fn take_tray_is_parked(&mut self) -> Option<Vec<OpId>> {
+        self.0.as_mut()?.tray_is_parked.take()
     }
 
     /// Reads that were registered when there was something to read already.

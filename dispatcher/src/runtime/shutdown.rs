@@ -182,7 +182,11 @@ impl Core {
     /// Puts all that is pending into the order of cancellation.
     fn mark_canceled(&mut self, dispatcher: DispatcherId) -> Leftovers {
         let mut left = Leftovers::default();
+        let parks_tray = self.parking.is_on && !self.queue.is_tray_empty();
         if self.queue.has_only_row() {
+            if parks_tray {
+                self.seldom.note_tray_is_parked(Vec::new());
+            }
             self.parking.is_on = false;
             self.queue.cancel_row();
             return left;
@@ -203,11 +207,15 @@ impl Core {
         let parked: Vec<_> = self.queue.ids(Stage::Parked).chain(self.queue.ids(Stage::ParkedWake)).collect();
         let mut order: Vec<_> = self.queue.ids(Stage::Reading).chain(self.queue.ids(Stage::Waiting)).collect();
         order.extend(delayed);
+        let before_parked = order.len();
         order.extend(&parked);
         order.extend(always_on_delayed);
         order.extend(self.queue.ids(Stage::Offloaded));
         order.extend(irqs);
         order.extend(self.queue.ids(Stage::Token));
+        if parks_tray {
+            self.seldom.note_tray_is_parked(order[before_parked..].to_vec());
+        }
         for id in parked {
             self.cancel_unless_decided(id);
         }
@@ -222,6 +230,20 @@ impl Core {
         }
         debug_assert_eq!(self.state, DispatcherState::ShuttingDown);
         left
+    }
+
+    /// Puts what a tray has given back where it would stand if it had been parked when the suspend came: a shutdown that came
+    /// after that has put all that is parked behind what was ready and armed. `on_tray` of them are first in the queue now;
+    /// `parked` and what comes after it is what the shutdown has put there.
+    #[cold]
+    pub(super) fn cancel_as_parked(&mut self, on_tray: usize, parked: &[OpId]) {
+        self.queue.empty_row();
+        let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
+        let (were_on_tray, others) = ready.split_at(on_tray.min(ready.len()));
+        let behind = others.iter().position(|id| parked.contains(id)).unwrap_or(others.len());
+        for &id in were_on_tray.iter().chain(&others[behind..]) {
+            self.queue.move_to(id, Stage::Ready);
+        }
     }
 
     /// Marks something that is ready or parked `Canceled`, unless it has an outcome of its own.

@@ -67,6 +67,13 @@ impl DispatcherHandle {
             inner.accept_own(site, std::any::type_name::<TaskFn<F>>, || Callback::new(TaskFn(task)));
             return Ok(());
         }
+        if Callback::fits::<TaskFn<F>>()
+            && let Some(mut place) = inner.begin_post(self.flavour(), site)
+        {
+            place.fill(TaskFn(task));
+            inner.end_post(place);
+            return Ok(());
+        }
         let accepted = inner.accept_posted(self.flavour(), site, Callback::new(TaskFn(task)));
         accepted.map_err(|refused| {
             let TaskFn(task) = refused.into_inner().expect("what is refused is what was posted");

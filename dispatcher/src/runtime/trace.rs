@@ -7,7 +7,7 @@ use super::dispatcher::DispatcherInner;
 
 /// Calls a callback of the dispatcher, inside of a span if somebody listens.
 #[inline]
-pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) -> Then {
+pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: &Outcome) -> Then {
     if tracing::enabled!(tracing::Level::TRACE) {
         invoke_in_span(dispatcher, callback, outcome)
     } else {
@@ -17,7 +17,7 @@ pub(super) fn invoke(dispatcher: &DispatcherInner, callback: &mut Callback, outc
 
 #[cold]
 #[inline(never)]
-fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: Outcome) -> Then {
+fn invoke_in_span(dispatcher: &DispatcherInner, callback: &mut Callback, outcome: &Outcome) -> Then {
     let (driver, name) = (dispatcher.owner().name(), &*dispatcher.options().name);
     let site = dispatcher.lock().site_here();
     let what = site.and_then(|site| site.type_name()).unwrap_or_else(|| callback.type_name());

@@ -70,12 +70,46 @@ impl DispatcherInner {
         self.has_left(&mut core)
     }
 
-    /// Where several tasks of a synchronized dispatcher follow each other they are called off the tray of this thread. For all
-    /// others the lock is taken once a callback: the end of one and the beginning of the next are one step.
+    /// Most turns of a synchronized dispatcher have one task, and nothing comes while it runs: this is their way, on which each
+    /// question is asked once. Every other turn goes on with what it has left, or goes the long way from the beginning.
+    #[inline(always)]
     fn run_batch<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        let mut now = self.coarse_now();
+        let now = self.coarse_now();
+        if !self.options().synchronized || !core.is_plain() {
+            return self.run_several(core, self.owner().batch(), now);
+        }
+        let Some((id, mut posted)) = core.queue.pop_alone() else {
+            return self.run_several(core, self.owner().batch(), now);
+        };
+        let Posted { manner, location, .. } = posted;
+        let (kind, flavour) = (manner.kind(), manner.flavour());
+        core.count_end(kind, Outcome::Done(0));
+        let what = ActiveWhat::Callback { kind, type_name: posted.callback.type_name_of(), location };
+        let active = core.active.enter(what, flavour, now);
+        drop(core);
+        self.note_begun(id, Outcome::Done(0), false);
+        let then = self.invoke(id, &mut posted.callback, Outcome::Done(0));
+        debug_assert_eq!(then, Then::Ended, "what stands in the row does not wait again");
+        let mut core = self.lock_as_it_is();
+        let now = self.coarse_now();
+        core.active.exit(active, now);
+        if core.is_plain() && core.queue.is_ready_empty() {
+            return core;
+        }
+        self.run_several(self.has_returned(core), self.owner().batch() - 1, now)
+    }
+
+    /// Where several tasks of a synchronized dispatcher follow each other they are called off the tray of this thread. For all
+    /// others the lock is taken once a callback: the end of one and the beginning of the next are one step. `left` is what is
+    /// left of the batch, at `now` by the coarse clock.
+    #[inline(never)]
+    fn run_several<'a>(
+        self: &'a Arc<Self>,
+        mut core: MutexGuard<'a, Core>,
+        mut left: u32,
+        mut now: Instant,
+    ) -> MutexGuard<'a, Core> {
         let batch = self.owner().batch();
-        let mut left = batch;
         while left > 0 && core.state == DispatcherState::Running {
             if core.queue.is_ready_empty() {
                 if !core.inbox_is_open {
@@ -98,7 +132,8 @@ impl DispatcherInner {
             let posted = if nth == 0 { core.queue.pop_posted() } else { None };
             (core, now) = match posted {
                 Some((id, mut posted)) => {
-                    let Posted { kind, flavour, location, .. } = posted;
+                    let Posted { manner, location, .. } = posted;
+                    let (kind, flavour) = (manner.kind(), manner.flavour());
                     let outcome = core.queue.row_outcome();
                     let taken = Taken { id, kind, flavour, location, outcome };
                     self.run(core, taken, &mut posted.callback, now, &mut left)
@@ -219,10 +254,20 @@ impl DispatcherInner {
     #[inline]
     fn has_left(&self, core: &mut Core) -> bool {
         core.inside.callbacks -= 1;
+        core.queue.trim();
+        if core.is_plain() && core.queue.is_ready_empty() {
+            return false;
+        }
+        self.has_left_more(core)
+    }
+
+    /// A thread leaves, and there is more to be seen to.
+    #[inline(never)]
+    fn has_left_more(&self, core: &mut Core) -> bool {
         if core.inbox_is_open {
             self.leave_inbox(core);
+            core.queue.trim();
         }
-        core.queue.trim();
         self.tell_if_idle(core);
         core.wants_schedule(self.options().synchronized)
     }
@@ -274,7 +319,10 @@ impl DispatcherInner {
     /// Calls a callback and catches its panic. The dispatcher is current and no lock is held.
     #[inline]
     pub(crate) fn invoke(self: &Arc<Self>, id: OpId, callback: &mut Callback, outcome: Outcome) -> Then {
-        let then = self.catch(|| trace::invoke(self, callback, outcome)).unwrap_or(Then::Ended);
+        // One word is handed through the guard; several would be moved on right after they have been written.
+        let mut call = (self, callback, &outcome);
+        let call = &mut call;
+        let then = self.catch(move || trace::invoke(call.0, call.1, call.2)).unwrap_or(Then::Ended);
         probe::note(|| Note::Ended { ticket: id.ticket(self.id()) });
         then
     }

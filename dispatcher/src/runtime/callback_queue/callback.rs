@@ -99,7 +99,9 @@ type Storage = MaybeUninit<[usize; INLINE_WORDS]>;
 
 struct VTable {
     /// Moves the value out or drops it, unless it waits again.
-    invoke: unsafe fn(*mut Storage, Outcome) -> Then,
+    ///
+    /// The outcome is lent: a copy would be read in one piece right after it has been written in two.
+    invoke: unsafe fn(*mut Storage, &Outcome) -> Then,
     drop: unsafe fn(*mut Storage),
     /// Registers the value anew, if it is one that stays; it is not moved.
     wait_again: unsafe fn(*mut Storage, &mut Again<'_>),
@@ -134,7 +136,7 @@ impl<C: Invoke> Inline<C> {
         invoke: |storage, outcome| {
             // SAFETY: by the invariant the storage holds a `C`, which is moved out here and not touched again.
             let callback = unsafe { storage.cast::<C>().read() };
-            callback.invoke(outcome);
+            callback.invoke(*outcome);
             Then::Ended
         },
         drop: |storage| {
@@ -152,7 +154,7 @@ impl<C: Invoke> Boxed<C> {
         invoke: |storage, outcome| {
             // SAFETY: by the invariant the storage holds a `Box<C>`, which is moved out here and not touched again.
             let callback = unsafe { storage.cast::<Box<C>>().read() };
-            (*callback).invoke(outcome);
+            (*callback).invoke(*outcome);
             Then::Ended
         },
         drop: |storage| {
@@ -180,7 +182,7 @@ impl<C: Stay> Staying<C> {
             // SAFETY: by the invariant the storage holds a `C` or its box.
             let callback = unsafe { stored::<C>(storage) };
             // SAFETY: whoever calls a callback owns it, so nobody else reaches the value meanwhile.
-            let then = unsafe { &mut *callback }.invoke(outcome);
+            let then = unsafe { &mut *callback }.invoke(*outcome);
             if then == Then::WaitsAgain {
                 std::mem::forget(ends);
             }
@@ -231,6 +233,11 @@ const fn fits<C>() -> bool {
 }
 
 impl Callback {
+    /// Whether a `C` is stored in place, so that to make a callback of it allocates nothing.
+    pub(crate) const fn fits<C>() -> bool {
+        fits::<C>()
+    }
+
     /// Erases the type of `callback`.
     pub(crate) fn new<C: Invoke>(callback: C) -> Self {
         Callback::store(callback, if fits::<C>() { &Inline::<C>::VTABLE } else { &Boxed::<C>::VTABLE })
@@ -239,6 +246,19 @@ impl Callback {
     /// Like [`new`](Callback::new), for something that may wait again.
     pub(crate) fn staying<C: Stay>(callback: C) -> Self {
         Callback::store(callback, &Staying::<C>::VTABLE)
+    }
+
+    /// Puts a value where there is nothing, so that it is made where it is going to lie.
+    #[inline(always)]
+    pub(crate) fn fill<C: Invoke>(&mut self, callback: C) {
+        debug_assert!(std::ptr::eq(self.vtable, &raw const SPENT), "nothing is here that would be forgotten");
+        if !fits::<C>() {
+            *self = Callback::new(callback);
+            return;
+        }
+        // SAFETY: size and alignment of `C` fit the storage, as just checked.
+        unsafe { self.storage.as_mut_ptr().cast::<C>().write(callback) };
+        self.vtable = &Inline::<C>::VTABLE;
     }
 
     /// Nothing: what stands in the place of a callback that is elsewhere at the moment.
@@ -262,7 +282,7 @@ impl Callback {
 
     /// Calls it, from where it stands. Nothing is left of it unless it waits again.
     #[inline]
-    pub(crate) fn invoke(&mut self, outcome: Outcome) -> Then {
+    pub(crate) fn invoke(&mut self, outcome: &Outcome) -> Then {
         let vtable = std::mem::replace(&mut self.vtable, &SPENT);
         // SAFETY: this was the table of the value, which nobody can reach any more once the value is moved out.
         let then = unsafe { (vtable.invoke)(&raw mut self.storage, outcome) };
@@ -344,7 +364,7 @@ mod tests {
         let (ran, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let make = || Callback::new(Counted::<WORDS>(ran.clone(), dropped.clone(), [7; WORDS]));
         let counts = || (ran.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed));
-        assert_eq!(make().invoke(Outcome::Done(7 * WORDS as u64)), Then::Ended);
+        assert_eq!(make().invoke(&Outcome::Done(7 * WORDS as u64)), Then::Ended);
         assert_eq!(counts(), (1, 1));
         drop(make());
         assert_eq!(counts(), (1, 2));
@@ -375,7 +395,7 @@ mod tests {
             let _held = held;
             panic!("on purpose");
         }));
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback.invoke(Outcome::Canceled)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback.invoke(&Outcome::Canceled)));
         assert!(result.is_err());
         assert_eq!(Arc::strong_count(&dropped), 1);
     }

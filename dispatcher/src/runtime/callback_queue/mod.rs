@@ -29,7 +29,7 @@ pub(crate) use kind::Stage;
 use own_tray::Out;
 pub(crate) use own_tray::{AtWork, LOOKS_FIRST, Label, OwnTray, Progress, STANDS_BEHIND, with_free, with_lent};
 use row::Row;
-pub(crate) use row::{KEPT, Posted};
+pub(crate) use row::{KEPT, Manner, Posted};
 use table::{Slot, Table};
 
 use std::collections::VecDeque;
@@ -195,6 +195,17 @@ impl CallbackQueue {
         id
     }
 
+    /// What entered the row last.
+    #[inline(always)]
+    pub(crate) fn newest_mut(&mut self) -> Option<&mut Posted> {
+        self.row.newest_mut()
+    }
+
+    /// The name of what entered the row last.
+    pub(crate) fn newest_id(&self) -> OpId {
+        OpId::of_row(self.row.entered() - 1)
+    }
+
     /// What entered the row last, and what it is told.
     pub(crate) fn newest_of_row(&self) -> Option<(&Posted, Outcome)> {
         self.row.newest().map(|posted| (posted, self.row_outcome()))
@@ -208,7 +219,8 @@ impl CallbackQueue {
 
     /// Puts something that was posted into the table instead of the row.
     pub(crate) fn insert_posted(&mut self, posted: Posted, stage: Stage) -> OpId {
-        let Posted { callback, location, poster, accepted_at, flavour, kind } = posted;
+        let Posted { callback, location, poster, accepted_at, manner } = posted;
+        let (kind, flavour) = (manner.kind(), manner.flavour());
         let entry = Entry { callback, kind, flavour, outcome: self.row_outcome() };
         let (deadline, source) = (Instant::INFINITE, EventSource::None);
         self.insert(entry, Details { deadline, source, poster, location, accepted_at }, stage)
@@ -356,7 +368,8 @@ impl CallbackQueue {
 
     /// Takes the operation out that has been ready for longest, and says which it was and where it was posted.
     pub(crate) fn pop_ready(&mut self) -> Option<(OpId, Entry, Site)> {
-        if let Some((id, Posted { callback, location, flavour, kind, .. })) = self.pop_posted() {
+        if let Some((id, Posted { callback, location, manner, .. })) = self.pop_posted() {
+            let (kind, flavour) = (manner.kind(), manner.flavour());
             return Some((id, Entry { callback, kind, flavour, outcome: self.row_outcome() }, location));
         }
         let first = self.table.as_ref()?.first_ready()?;
@@ -374,6 +387,17 @@ impl CallbackQueue {
     #[inline(always)]
     pub(crate) fn pop_posted(&mut self) -> Option<(OpId, Posted)> {
         if self.table.as_ref().is_some_and(|table| table.is_next(self.row.left())) {
+            return None;
+        }
+        let id = OpId::of_row(self.row.left());
+        self.row.pop().map(|posted| (id, posted))
+    }
+
+    /// Takes out what is ready if that is one alone, which stands in the row, and the dispatcher does not shut down.
+    #[inline(always)]
+    pub(crate) fn pop_alone(&mut self) -> Option<(OpId, Posted)> {
+        let is_alone = self.row.len() == 1 && self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready));
+        if !is_alone {
             return None;
         }
         let id = OpId::of_row(self.row.left());
@@ -414,11 +438,11 @@ impl CallbackQueue {
         let on_tray = (stage == Stage::Ready).then(|| self.pending_on_tray()).into_iter().flatten();
         let others = std::iter::from_fn(move || {
             if table.peek().is_none_or(|slot| slot.behind > left)
-                && let Some(Posted { callback, location, poster, accepted_at, kind, .. }) = row.next()
+                && let Some(Posted { callback, location, poster, accepted_at, manner }) = row.next()
             {
                 left += 1;
                 let (type_name, location, poster) = (callback.type_name_of(), *location, *poster);
-                return Some(Pending { kind: *kind, type_name, location, poster, accepted_at: *accepted_at });
+                return Some(Pending { kind: manner.kind(), type_name, location, poster, accepted_at: *accepted_at });
             }
             let slot = table.next()?;
             let entry = slot.entry.as_ref()?;
@@ -431,7 +455,7 @@ impl CallbackQueue {
 
     /// How many callbacks are pending, counted by walking every list. Wakes of futures are not callbacks.
     pub(crate) fn enumerate_pending(&self) -> u64 {
-        let of_row = self.row.iter().filter(|posted| posted.kind.is_callback()).count();
+        let of_row = self.row.iter().filter(|posted| posted.manner.kind().is_callback()).count();
         let of_table = self.table.as_ref().map_or(0, |table| table.count_callbacks());
         // On a tray there are tasks only.
         (of_row + of_table + self.len_of_tray()) as u64

@@ -11,8 +11,8 @@
 //!    goes there too ([`STANDS_BEHIND`]); everybody else, that the owner takes the lock before it begins anything else
 //!    ([`LOOKS_FIRST`]). The queue then *settles*, which counts what the owner has done since the last time.
 //! 5. What has not begun when the turn ends, or something has changed that it depends on, goes back to the front of the row.
-//!    A suspend parks it there, in front of what it has parked itself; a shutdown that comes before that finds it ready, and
-//!    so tells it before what is parked.
+//!    A suspend parks it there, in front of what it has parked itself; after a shutdown that comes before that it stands there
+//!    all the same.
 //!
 //! The turn that cancels uses the tray too, for what stands in the row. Its callbacks are told `Canceled` and can post nothing,
 //! so the owner is asked everything from the beginning, and needs to look at nothing.
@@ -25,7 +25,7 @@
 
 use std::cell::{Cell, OnceCell};
 
-use super::{Callback, CallbackQueue, Flavour, Kind, OpId, Pending, Posted, Poster, Stage, TypeNameOf};
+use super::{Callback, CallbackQueue, Kind, Manner, OpId, Pending, Posted, Poster, Stage, TypeNameOf};
 use crate::site::Site;
 use crate::sync::{Piece, Tray, View, thread_local};
 use crate::time::Instant;
@@ -215,7 +215,7 @@ impl CallbackQueue {
     /// Whether what is next stands in the row and may be put onto a tray.
     #[inline(always)]
     fn is_next_plain(&self) -> bool {
-        self.row.oldest().is_some_and(|next| next.kind == Kind::Task && next.flavour == Flavour::REGULAR)
+        self.row.oldest().is_some_and(|next| next.manner == Manner::PLAIN)
     }
 
     /// Whether what is next stands in the row.
@@ -293,20 +293,13 @@ impl CallbackQueue {
         let row = &mut self.row;
         own.tray.take_back(view, |_, label, callback| {
             let Label { location, poster, accepted_at, .. } = label;
-            row.push_front(Posted {
-                callback,
-                location,
-                poster,
-                accepted_at,
-                flavour: Flavour::REGULAR,
-                kind: Kind::Task,
-            });
+            row.push_front(Posted { callback, location, poster, accepted_at, manner: Manner::PLAIN });
         });
     }
 
     /// How many on the tray have not begun.
     #[inline]
-    pub(super) fn len_of_tray(&self) -> usize {
+    pub(crate) fn len_of_tray(&self) -> usize {
         self.out.as_ref().map_or(0, |out| usize::from(out.put - out.begun))
     }
 

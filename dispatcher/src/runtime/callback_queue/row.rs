@@ -7,6 +7,7 @@
 //! What stands in the row is told `Ok` while the dispatcher runs and `Canceled` once it shuts down; it has no outcome of its own.
 
 use std::collections::VecDeque;
+use std::panic::Location;
 
 use super::{Callback, Flavour, Kind, Poster};
 use crate::site::Site;
@@ -19,14 +20,65 @@ pub(crate) const KEPT: usize = 256;
 const NUMBERED_FROM: u64 = 64;
 
 /// Something that was posted.
+///
+/// All of it is whole words, and none of them has more values to spare than a pointer has: it is written and moved in words, and
+/// no `Option` of it has its mark in the midst of one. A processor has to wait where it reads in one piece what has just been
+/// written in several, which costs as much as fifty instructions.
 #[derive(Debug)]
 pub(crate) struct Posted {
     pub(crate) callback: Callback,
     pub(crate) location: Site,
     pub(crate) poster: Poster,
     pub(crate) accepted_at: Instant,
-    pub(crate) flavour: Flavour,
-    pub(crate) kind: Kind,
+    pub(crate) manner: Manner,
+}
+
+impl Posted {
+    /// What is put there first where a task is to be made in its place.
+    pub(crate) const BLANK: Posted = Posted {
+        callback: Callback::spent(),
+        location: Site::at(Location::caller()),
+        poster: Poster::NOBODY,
+        accepted_at: Instant::from_nanos(0),
+        manner: Manner::PLAIN,
+    };
+
+    /// Says from where, by whom and when it was posted, and what it is.
+    #[inline(always)]
+    pub(crate) fn sign(&mut self, location: Site, poster: Poster, accepted_at: Instant, manner: Manner) {
+        self.location = location;
+        self.poster = poster;
+        self.accepted_at = accepted_at;
+        self.manner = manner;
+    }
+}
+
+/// What something in the row is, and how it behaves while the driver is suspended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Manner(u64);
+
+impl Manner {
+    /// A task that a suspend parks, like nearly all.
+    pub(crate) const PLAIN: Manner = Manner::task(Flavour::REGULAR);
+    const WAKE: u64 = 1 << 32;
+
+    /// A task.
+    pub(crate) const fn task(flavour: Flavour) -> Manner {
+        Manner(flavour.to_bits() as u64)
+    }
+
+    /// The wake of a future.
+    pub(crate) const fn wake(flavour: Flavour) -> Manner {
+        Manner(flavour.to_bits() as u64 | Manner::WAKE)
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        if self.0 & Manner::WAKE == 0 { Kind::Task } else { Kind::Wake }
+    }
+
+    pub(crate) fn flavour(self) -> Flavour {
+        Flavour::of_bits(self.0 as u32)
+    }
 }
 
 /// What was posted, oldest first.
@@ -83,6 +135,11 @@ impl Row {
 
     pub(super) fn newest(&self) -> Option<&Posted> {
         self.posted.back()
+    }
+
+    #[inline(always)]
+    pub(super) fn newest_mut(&mut self) -> Option<&mut Posted> {
+        self.posted.back_mut()
     }
 
     /// How many have left the row since it was made.

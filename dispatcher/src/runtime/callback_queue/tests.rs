@@ -38,8 +38,7 @@ fn posted(kind: Kind) -> Posted {
         location: Site::caller(),
         poster: Poster { driver: ROW, dispatcher: 0 },
         accepted_at: Instant::from_nanos(0),
-        flavour: Flavour::REGULAR,
-        kind,
+        manner: if kind == Kind::Wake { Manner::wake(Flavour::REGULAR) } else { Manner::PLAIN },
     }
 }
 
@@ -125,7 +124,7 @@ proptest! {
                         if let Some(piece) = own.begin(Instant::ZERO) {
                             model.pop_front();
                             begun += 1;
-                            let then = piece.work(|callback| callback.invoke(Outcome::Canceled));
+                            let then = piece.work(|callback| callback.invoke(&Outcome::Canceled));
                             prop_assert_eq!(then, Then::Ended);
                         }
                         false
