@@ -15,13 +15,12 @@ use fuchsine_driver::{DriverEntry, Message, Status};
 use fuchsine_host::{Module, ModuleProblem};
 use fuchsine_testing::{ForegroundRuntime, Harness, HarnessBuilder, Peer, Place, Problem, Received};
 use fuchsine_tests::{
-    c::compiler,
     command::c_library,
     host::bare_command,
     process::{eventually, run},
     source,
 };
-use module_support::{Folder, mode};
+use module_support::{Folder, build, build_with};
 use rustix::process::Signal;
 
 const READ: u32 = 1;
@@ -68,24 +67,6 @@ fn reading(txid: u32, ordinal: u32, millidegrees: i32, is_above: bool) -> Said {
 #[track_caller]
 fn thermometer(folder: &Folder) -> Option<PathBuf> {
     build(&source::root().join("drivers-examples/c-thermometer/thermometer.c"), folder, "libc-thermometer.so")
-}
-
-#[track_caller]
-fn build(file: &Path, folder: &Folder, name: &str) -> Option<PathBuf> {
-    let library = c_library().parent().expect("a file is in a folder");
-    let found = ["-L", &library.display().to_string(), "-lfuchsine", &format!("-Wl,-rpath,{}", library.display())]
-        .map(str::to_owned);
-    build_with(file, folder, name, &found)
-}
-
-#[track_caller]
-fn build_with(file: &Path, folder: &Folder, name: &str, libraries: &[String]) -> Option<PathBuf> {
-    let module = folder.path().join(name);
-    let mut cc = compiler("cc")?;
-    cc.args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o"]).arg(&module).arg(file).args(libraries);
-    run(&mut cc).expect_success();
-    mode(&module, 0o755);
-    Some(module)
 }
 
 /// A module of this source.

@@ -10,9 +10,10 @@ use std::{
 };
 
 use fuchsine_tests::{
+    c::compiler,
     command,
     host::{Host, bare_command, command as run_command},
-    nbd::{CMD_FLUSH, Client},
+    nbd::{Address, CMD_FLUSH, Client},
     process::{Finished, run},
     random::Random,
     source,
@@ -101,7 +102,13 @@ pub fn note_at(bytes: &[u8]) -> usize {
 /// Writes, reads back, flushes, and is refused what makes no sense: the same whatever the drivers are.
 #[track_caller]
 pub fn converse(host: &Host, size: u64) {
-    let mut client = Client::connect(&host.address()).expect("the server answers");
+    converse_at(&host.address(), size);
+}
+
+/// The same with whoever serves an address.
+#[track_caller]
+pub fn converse_at(address: &Address, size: u64) {
+    let mut client = Client::connect(address).expect("the server answers");
     assert_eq!(client.size(), size);
     let mut random = Random::new(size);
     for round in 0..20 {
@@ -115,4 +122,24 @@ pub fn converse(host: &Host, size: u64) {
     let beyond = client.command(fuchsine_tests::nbd::CMD_READ, 0, size, 512, &[]).expect("it is answered");
     assert_ne!(beyond, 0, "a read behind the end is refused");
     client.disconnect().expect("it says goodbye");
+}
+
+/// A module in C, linked with the library, that runs where it was built; `None` after a loud line if there is no compiler.
+#[track_caller]
+pub fn build(file: &Path, folder: &Folder, name: &str) -> Option<PathBuf> {
+    let library = command::c_library().parent().expect("a file is in a folder");
+    let found = ["-L", &library.display().to_string(), "-lfuchsine", &format!("-Wl,-rpath,{}", library.display())]
+        .map(str::to_owned);
+    build_with(file, folder, name, &found)
+}
+
+/// As [`build`], with these options of the compiler in place of those for the library.
+#[track_caller]
+pub fn build_with(file: &Path, folder: &Folder, name: &str, libraries: &[String]) -> Option<PathBuf> {
+    let module = folder.path().join(name);
+    let mut cc = compiler("cc")?;
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o"]).arg(&module).arg(file).args(libraries);
+    run(&mut cc).expect_success();
+    mode(&module, 0o755);
+    Some(module)
 }

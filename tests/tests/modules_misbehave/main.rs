@@ -1,7 +1,11 @@
-//! Goal: whatever a loaded driver does wrong, the others live on, and the log says what happened and who did it.
-//! Method: the example `misbehaver` as a module beside a linked ramdisk that is served by a linked nbd; one misdeed a
-//! host, a conversation with the others while it happens, and the exit code and the log of the stop.
+//! Goal: whatever a driver does wrong, the others live on, and the log says what happened and who did it.
+//! Method: the example `misbehaver` as a module (here), linked in (`linked`), and its like in C (`in_c`), beside a linked ramdisk
+//! that is served by a linked nbd; one misdeed a host, a conversation with the others while it happens, and the exit code and
+//! the log of the stop.
 
+mod in_c;
+mod linked;
+#[path = "../module_support/mod.rs"]
 mod module_support;
 
 use std::os::unix::net::UnixStream;
@@ -32,13 +36,16 @@ impl Scene {
         let folder = Folder::new();
         folder.module("misbehaver");
         let trigger = folder.path().join("trigger");
+        Self::of(folder, "libmisbehaver.so", &format!("trigger = \"unix:{}\", {flags}", trigger.display()))
+    }
+
+    /// One with this module of the folder.
+    fn of(folder: Folder, module: &str, flags: &str) -> Self {
         let manifest = format!(
             "[host]\nthreads = 3\nstop_timeout_ms = 700\n\
              [drivers.ramdisk]\nconfig = {{ size = \"1MiB\" }}\n\
              [drivers.nbd]\nconfig = {{ listen = \"127.0.0.1:0\" }}\n\
-             [drivers.clumsy]\nmodule = \"libmisbehaver.so\"\n\
-             config = {{ trigger = \"unix:{}\", {flags} }}\n",
-            trigger.display()
+             [drivers.clumsy]\nmodule = {module:?}\nconfig = {{ {flags} }}\n",
         );
         Self { folder, manifest }
     }
