@@ -139,6 +139,7 @@ fn owner(path: &Path) -> Option<i32> {
 
 /// Removes a socket that nobody listens to.
 fn remove_stale(path: &Path) -> Result<(), BindError> {
+    let refused = |error: io::Error| BindError::Refused { path: path.to_owned(), reason: error.to_string() };
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
         return Err(BindError::NoSocket(path.to_owned()));
@@ -148,8 +149,10 @@ fn remove_stale(path: &Path) -> Result<(), BindError> {
         Ok(stream) => {
             Err(BindError::Taken { path: path.to_owned(), pid: peer(&stream).ok().and_then(|peer| peer.pid) })
         }
-        Err(_) => std::fs::remove_file(path)
-            .map_err(|error| BindError::Refused { path: path.to_owned(), reason: error.to_string() }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(refused),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // Nothing says that nobody listens: it may be somebody's whom this user cannot reach, or one who is busy.
+        Err(error) => Err(refused(error)),
     }
 }
 
