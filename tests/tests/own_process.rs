@@ -345,6 +345,20 @@ fn drivers_work_inside_of_a_sandbox_and_what_it_does_not_allow_fails_them() {
              process = \"own\"\nsandbox = {{ {sandbox} }}\n"
         )
     };
+    for (sandbox, told) in [
+        ("", "Permission denied"),
+        ("write = [\"/none/at/all\"]", "its sandbox cannot be put on: cannot open `/none/at/all` of `write`"),
+        ("memory = \"1MiB\"", "its sandbox cannot be put on: `memory` must be"),
+    ] {
+        let path = folder.manifest(&file("file", sandbox));
+        let host = Process::start(command().arg(path).args(["--log", "debug"]));
+        let log = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED).stderr;
+        if log.contains("this kernel cannot") {
+            return eprintln!("SKIPPED: {log}");
+        }
+        assert!(log.contains(told), "{sandbox}: {log}");
+    }
+
     // A linked driver that needs nothing, and a module of which the process reads its file.
     let quiet = "[drivers.quiet]\nmodule = \"libmisbehaver.so\"\nprocess = \"own\"\n\
                  sandbox = { refused_calls = \"kill\", memory = \"4GiB\", files = 64 }\n";
@@ -363,17 +377,6 @@ fn drivers_work_inside_of_a_sandbox_and_what_it_does_not_allow_fails_them() {
         assert!(!is_root || found[3] == none);
     }
     host.stop().expect_success();
-
-    for (sandbox, told) in [
-        ("", "Permission denied"),
-        ("write = [\"/none/at/all\"]", "its sandbox cannot be put on: cannot open `/none/at/all` of `write`"),
-        ("memory = \"1MiB\"", "its sandbox cannot be put on: `memory` must be"),
-    ] {
-        let path = folder.manifest(&file("file", sandbox));
-        let host = Process::start(command().arg(path).args(["--log", "debug"]));
-        let log = host.wait(HANG_LIMIT).expect_code(DRIVER_FAILED).stderr;
-        assert!(log.contains(told), "{sandbox}: {log}");
-    }
 }
 
 #[test]
@@ -384,7 +387,8 @@ fn a_process_runs_as_the_user_that_its_sandbox_names() {
         return;
     }
     let folder = Folder::new();
-    let keys = "process = \"own\"\nsandbox = { user = 65534, group = 65534, processes = 100 }\n";
+    let keys =
+        "process = \"own\"\nsandbox = { user = 65534, group = 65534, processes = 100, enforce = \"best-effort\" }\n";
     let host = folder.run(&(disk(&folder, "apart", keys)), &["--log", "debug"]);
     reach(&folder, "apart").write(0, &[1; 512]).expect("it is served");
     let child = only_child(&host);

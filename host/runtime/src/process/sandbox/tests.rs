@@ -266,6 +266,15 @@ fn on(ground: &Ground, sandbox: &Sandbox, acts: &[&str]) -> BTreeMap<String, Res
     acts.iter().zip(&full).map(|(act, full)| ((*act).to_owned(), told.acts[full].clone())).collect()
 }
 
+/// Whether this kernel lacks a fence, without which these tests say nothing: some came as late as Linux 6.12.
+fn kernel_lacks_a_fence() -> bool {
+    let lacks = run(&Sandbox::default(), &[]).applied.err().filter(|error| error.contains("this kernel cannot"));
+    if let Some(error) = &lacks {
+        eprintln!("SKIPPED: {error}");
+    }
+    lacks.is_some()
+}
+
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -279,6 +288,9 @@ const DENIED: Result<String, i32> = Err(libc::EACCES);
 
 #[test]
 fn only_files_that_are_listed_are_read_or_written() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let ground = Ground::new();
     let acts = [
         "read in/file",
@@ -317,6 +329,9 @@ fn only_files_that_are_listed_are_read_or_written() {
 
 #[test]
 fn no_socket_is_made_unless_the_kind_is_allowed() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let ground = Ground::new();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let _unix = UnixListener::bind(ground.path.join("socket")).unwrap();
@@ -344,6 +359,9 @@ fn no_socket_is_made_unless_the_kind_is_allowed() {
 
 #[test]
 fn calls_that_reach_beyond_the_process_are_refused_and_threads_work() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let calls = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
@@ -391,6 +409,9 @@ fn calls_that_reach_beyond_the_process_are_refused_and_threads_work() {
 
 #[test]
 fn a_refused_call_kills_if_that_is_asked_for_and_single_calls_are_allowed_and_refused() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let kill = Sandbox { refused_calls: Refusal::Kill, ..Sandbox::default() };
     let ptrace = format!("call {}", libc::SYS_ptrace);
     let told = run(&kill, &["threads 2", "pair", &ptrace, "list /proc/self"]);
@@ -414,6 +435,9 @@ fn a_refused_call_kills_if_that_is_asked_for_and_single_calls_are_allowed_and_re
 
 #[test]
 fn a_process_of_drivers_needs_no_call_that_is_not_listed() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let sandbox = Sandbox { refused_calls: Refusal::Kill, ..Sandbox::default() };
     let orders = Orders { without: Vec::new(), sandbox, acts: vec!["serve".to_owned()] };
     let (ours, theirs) = socket_pair().unwrap();
@@ -438,6 +462,9 @@ fn a_process_of_drivers_needs_no_call_that_is_not_listed() {
 
 #[test]
 fn programs_that_are_listed_run_and_no_others() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let sandbox = Sandbox { execute: vec![PathBuf::from("/bin/true")], ..Sandbox::default() };
     let told = run(&sandbox, &["execute /bin/true", "execute /bin/false"]);
     assert_eq!(told.applied, Ok(String::new()));
@@ -447,6 +474,9 @@ fn programs_that_are_listed_run_and_no_others() {
 
 #[test]
 fn limits_count() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let sandbox =
         Sandbox { memory: Some(4 << 30), files: Some(40), cpu_seconds: Some(7), core: 4096, ..Sandbox::default() };
     // A core dump may not be larger than the host's own may be, unless root says so.
@@ -468,7 +498,7 @@ fn limits_count() {
 
 #[test]
 fn root_becomes_who_it_is_told_and_keeps_no_capability_but_those_listed() {
-    if !is_root() {
+    if kernel_lacks_a_fence() || !is_root() {
         return;
     }
     let ground = Ground::new();
@@ -515,7 +545,7 @@ fn root_becomes_who_it_is_told_and_keeps_no_capability_but_those_listed() {
 
 #[test]
 fn a_name_of_an_account_is_looked_up_before_anything_is_fenced_in() {
-    if !is_root() {
+    if kernel_lacks_a_fence() || !is_root() {
         return;
     }
     let sandbox = Sandbox { user: Some("nobody".to_owned()), ..Sandbox::default() };
@@ -535,7 +565,7 @@ fn a_name_of_an_account_is_looked_up_before_anything_is_fenced_in() {
 
 #[test]
 fn what_only_root_can_do_is_said_to_others() {
-    if !is_root() {
+    if kernel_lacks_a_fence() || !is_root() {
         return;
     }
     // Whoever runs this as root: once as nobody, which then asks for more than it has.
@@ -568,6 +598,9 @@ fn what_only_root_can_do_is_said_to_others() {
 
 #[test]
 fn a_kernel_without_a_fence_is_an_error_that_names_it_or_a_sentence_to_be_told() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let without = ["landlock_create_ruleset"];
     let told = run_without(&without, &Sandbox::default(), &[]);
     let error = told.applied.unwrap_err();
@@ -607,6 +640,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_done() {
 
 #[test]
 fn a_path_that_is_not_there_and_a_process_with_threads_are_refused() {
+    if kernel_lacks_a_fence() {
+        return;
+    }
     let ground = Ground::new();
     let missing = |path: &Path| Sandbox { write: vec![path.to_owned()], ..Sandbox::default() };
     let error = run(&missing(&ground.path.join("in/none")), &[]).applied.unwrap_err();
