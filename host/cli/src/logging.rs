@@ -7,7 +7,7 @@
 use std::io::IsTerminal;
 
 use fuchsine_host::control::LogRing;
-use fuchsine_host::{Diagnostic, LogFormat, LogSettings, ManifestError};
+use fuchsine_host::{Diagnostic, LogFormat, LogSettings, ManifestError, log_panics};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -111,20 +111,6 @@ fn format(options: &LogOptions, manifest: &LogSettings) -> Format {
 fn colours() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !refused && std::io::stderr().is_terminal()
-}
-
-/// Has panics logged like everything else. What becomes of a driver that panicked is the runtime's business.
-fn log_panics() {
-    std::panic::set_hook(Box::new(|info| {
-        let message = info.payload_as_str().unwrap_or("(no text)");
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
-        let thread = std::thread::current();
-        tracing::error!(thread = thread.name().unwrap_or("?"), place, "panic: {message}");
-        let backtrace = std::backtrace::Backtrace::capture();
-        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
-            tracing::error!("backtrace of the panic:\n{backtrace}");
-        }
-    }));
 }
 
 #[cfg(test)]

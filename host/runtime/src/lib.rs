@@ -6,7 +6,7 @@
 //! - `manifest`, `registry`: what is to run, and every mistake in it, with its place.
 //! - `node`, `life_cycle`, `supervisor`: who is bound where, who starts and stops when, as state machines.
 //! - `load`: the table of C functions through which drivers talk, over the dispatcher runtime, and the loader of modules;
-//!   `net` and `log` serve it.
+//!   `net` and `log` serve it. `event_text` goes the other way, from events to texts.
 //! - `apart`: drivers in processes of their own, over the channels of [`process`].
 //! - `host`: carries out what the supervisor decides, and what users hold.
 //! - [`control`]: the socket over which a host that runs is asked and told.
@@ -16,6 +16,7 @@
 
 mod apart;
 pub mod control;
+mod event_text;
 mod host;
 mod life_cycle;
 mod load;
@@ -28,6 +29,7 @@ mod registry;
 mod supervisor;
 
 pub use apart::run_driver_process;
+pub use event_text::log_panics;
 pub use fuchsine_driver::abi::{DriverNote, KeyNote, ModuleNote};
 pub use fuchsine_driver::{ConfigKey, ConfigKind, DriverEntry};
 pub use host::{

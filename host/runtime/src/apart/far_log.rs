@@ -1,16 +1,15 @@
 //! The log of a child: each event is one packet to the host, sent by whoever logs, so that the last one before a crash is
 //! there.
 
-use std::fmt::{Debug, Write};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::protocol::{LogRecord, encode};
+use crate::event_text::{EventText, log_panics};
 use crate::process::packet::PACKET;
 use crate::process::packets::{Packets, Sent};
 
@@ -31,16 +30,7 @@ pub(super) fn start(socket: OwnedFd, level: &str) {
     let log = FarLog { socket: Packets::new(socket), level, spans: AtomicU64::new(1), lost: AtomicU64::new(0) };
     // Fails only if there is one, which then has the events.
     let _ = tracing::subscriber::set_global_default(log);
-    std::panic::set_hook(Box::new(|info| {
-        let message = info.payload_as_str().unwrap_or("(no text)");
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
-        let thread = std::thread::current();
-        tracing::error!(thread = thread.name().unwrap_or("?"), place, "panic: {message}");
-        let backtrace = std::backtrace::Backtrace::capture();
-        if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
-            tracing::error!("backtrace of the panic:\n{backtrace}");
-        }
-    }));
+    log_panics();
 }
 
 impl Subscriber for FarLog {
@@ -71,10 +61,9 @@ impl Subscriber for FarLog {
             // ORDERING: Relaxed; as above.
             self.lost.fetch_add(lost, Ordering::Relaxed);
         }
+        let EventText { message, driver, fields } = EventText::of(event);
         let metadata = event.metadata();
-        let mut record = record(metadata.level().as_str(), metadata.target(), String::new());
-        event.record(&mut Found(&mut record));
-        if !self.send(&record) {
+        if !self.send(&LogRecord { driver, fields, ..record(metadata.level().as_str(), metadata.target(), message) }) {
             // ORDERING: Relaxed; as above.
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -104,31 +93,6 @@ impl FarLog {
             });
         }
         matches!(self.socket.send(&bytes, &[], &[]), Ok(Sent::Yes))
-    }
-}
-
-struct Found<'a>(&'a mut LogRecord);
-
-impl Found<'_> {
-    fn put(&mut self, field: &Field, value: String) {
-        match field.name() {
-            "message" => self.0.message = value,
-            "driver" => self.0.driver = Some(value),
-            name => self.0.fields.push((name.to_owned(), value)),
-        }
-    }
-}
-
-impl Visit for Found<'_> {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.to_owned());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut text = String::new();
-        // A `Debug` that fails leaves what it has written.
-        let _ = write!(text, "{value:?}");
-        self.put(field, text);
     }
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
-use tracing::Level;
+use tracing::{Event, Level};
+
+use crate::event_text::EventText;
 
 /// How many lines are kept.
 const LINES: usize = 2048;
@@ -35,6 +37,13 @@ pub struct LogRecord {
 }
 
 impl LogRecord {
+    /// An event of `tracing` that happens now.
+    pub fn of(event: &Event<'_>) -> LogRecord {
+        let EventText { message, driver, fields } = EventText::of(event);
+        let (level, target) = (*event.metadata().level(), event.metadata().target().to_owned());
+        LogRecord { at: SystemTime::now(), level, target, driver, message, fields }
+    }
+
     /// When it was logged, as RFC 3339 has it: `2026-12-01T14:42:09.123Z`.
     pub fn time(&self) -> String {
         let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
