@@ -40,8 +40,8 @@ impl Shared {
             Action::CutStop(id) => self.with(id, |instance| self.cut_stop(instance)),
             Action::Watch(id, after) => self.watch(id, after),
             Action::RestartLater { node, number, after } => self.restart_later(node, number, after),
-            Action::Released(id) => self.released(id, false),
-            Action::GivenUp(id) => self.released(id, true),
+            Action::Released(id) => self.released(id, None),
+            Action::GivenUp(id, stuck) => self.released(id, Some(stuck)),
             Action::Failed(id, failure, consequence) => {
                 self.with(id, |instance| self.failed(instance, failure, consequence));
             }
@@ -278,7 +278,7 @@ impl Shared {
         self.state.lock().on_last_dispatchers > 0
     }
 
-    fn released(&self, id: InstanceId, given_up: bool) {
+    fn released(&self, id: InstanceId, stuck_in: Option<String>) {
         let now = self.runtime.now();
         let mut state = self.state.lock();
         let Some(instance) = state.instances.remove(&id) else { return };
@@ -292,20 +292,20 @@ impl Shared {
             stop_took: inner.going_since.map_or(Duration::ZERO, |since| now.duration_since(since)),
             failure: inner.failure.clone(),
             is_restarted: inner.is_restarted,
-            is_given_up: given_up,
+            given_up: stuck_in.clone(),
         });
-        state.given_up += usize::from(given_up);
-        if inner.last.is_some() && !given_up {
+        state.given_up += usize::from(stuck_in.is_some());
+        if inner.last.is_some() && stuck_in.is_none() {
             state.on_last_dispatchers -= 1;
         }
         drop(inner);
         let next = state.waiting_for_thread.pop_front();
         drop(state);
-        if given_up {
+        if let Some(stuck_in) = stuck_in {
             tracing::error!(
                 driver = instance.name,
                 node = instance.node_path,
-                "was given up: the host goes on without it, and its dispatchers and threads are leaked"
+                "was given up: the host goes on without it, and its dispatchers and threads are leaked; {stuck_in}"
             );
             self.tell(HostEvent::GivenUp { driver: instance.name.clone() });
         } else {

@@ -23,7 +23,8 @@ pub struct DriverSummary {
     pub(crate) stop_took: Duration,
     pub(crate) failure: Option<String>,
     pub(crate) is_restarted: bool,
-    pub(crate) is_given_up: bool,
+    /// What it was stuck in.
+    pub(crate) given_up: Option<String>,
 }
 
 impl Summary {
@@ -76,7 +77,12 @@ impl DriverSummary {
 
     /// Whether it did not stop in time, so that something of it may still run. Its numbers are those of that moment.
     pub fn is_given_up(&self) -> bool {
-        self.is_given_up
+        self.given_up.is_some()
+    }
+
+    /// What it was stuck in when it was given up, with thread and place, if it was.
+    pub fn stuck_in(&self) -> Option<&str> {
+        self.given_up.as_deref()
     }
 }
 

@@ -26,8 +26,8 @@ pub(crate) enum Action {
     Watch(InstanceId, Duration),
     /// Say `restart_due` with the node and the number after so long.
     RestartLater { node: NodeId, number: u64, after: Duration },
-    /// An instance is gone as far as the host is concerned, but something of it still runs.
-    GivenUp(InstanceId),
+    /// An instance is gone as far as the host is concerned, but something of it still runs: what it is stuck in.
+    GivenUp(InstanceId, String),
     /// A driver failed, for this reason, and what follows from it.
     Failed(InstanceId, Failure, Consequence),
     /// A driver came to its own end, and is started again or not.

@@ -25,10 +25,10 @@ impl Supervisor {
         self.free_node(&instance);
     }
 
-    /// Goes on as if an instance were gone of which something still runs.
-    pub(super) fn give_up(&mut self, id: InstanceId) {
+    /// Goes on as if an instance were gone of which something still runs, and this is what it is stuck in.
+    pub(super) fn give_up(&mut self, id: InstanceId, stuck: &str) {
         let Some(mut instance) = self.instances.remove(&id) else { return };
-        self.actions.push(Action::GivenUp(id));
+        self.actions.push(Action::GivenUp(id, stuck.to_owned()));
         // Two of it beside each other would be worse than none.
         instance.after = Some(After::Quarantine);
         self.free_node(&instance);

@@ -279,7 +279,7 @@ impl Supervisor {
         let Some(instance) = self.instances.get_mut(&id) else { return };
         let timeout = self.rules.rule(instance.rule).policy.stop_timeout.unwrap_or(LAST_GRACE);
         if std::mem::replace(&mut instance.late, true) {
-            return self.give_up(id);
+            return self.give_up(id, stuck);
         }
         self.starting -= usize::from(instance.life.phase() == Phase::Starting);
         let next = instance.life.hurry();

@@ -152,7 +152,7 @@ impl Model {
                     assert!(!std::mem::replace(&mut record.released, true), "released twice");
                     assert_eq!(record.called.last(), Some(&Owed::Destroy));
                 }
-                Action::GivenUp(id) => {
+                Action::GivenUp(id, _) => {
                     let record = self.records.get_mut(&id).unwrap();
                     assert!(record.late && !std::mem::replace(&mut record.released, true), "gone twice");
                     record.given_up = true;
