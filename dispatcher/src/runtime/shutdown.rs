@@ -16,6 +16,8 @@
 //! that fires finds its operation already marked and changes nothing; a worker that finishes delivers its result in
 //! step 2; a wake is taken until step 5, in which there is no future left to wake.
 
+use std::collections::HashSet;
+
 use super::active::{ActiveId, ActiveWhat};
 use super::call_stack;
 use super::callback_queue::{Entry, EventSource, OpId, Outcome, Stage, Then, with_free};
@@ -238,6 +240,8 @@ impl Core {
     #[cold]
     pub(super) fn cancel_as_parked(&mut self, on_tray: usize, parked: &[OpId]) {
         self.queue.empty_row();
+        // There may be many of both.
+        let parked: HashSet<_> = parked.iter().collect();
         let ready: Vec<_> = self.queue.ids(Stage::Ready).collect();
         let (were_on_tray, others) = ready.split_at(on_tray.min(ready.len()));
         let behind = others.iter().position(|id| parked.contains(id)).unwrap_or(others.len());
