@@ -6,12 +6,11 @@ use fuchsine_tests::{
     host::{Host, command},
     process::{HANG_LIMIT, Process, eventually},
     source,
-    summary::Summary,
 };
 use rustix::process::Signal;
 
 use super::module_support::{Folder, build, build_with, converse};
-use super::{DRIVER_FAILED, MIB, STOP_DEADLINE, Scene, end, others_are_well, said};
+use super::{DRIVER_FAILED, MIB, STOP_DEADLINE, Scene, end, others_are_well, said, works_and_stops};
 
 const SOURCE: &str = "host/abi/tests/c/clumsy.c";
 
@@ -62,12 +61,7 @@ fn a_start_that_blocks_keeps_the_host_from_being_ready_and_not_from_ending() {
 fn what_it_leaks_and_posts_for_ever_keeps_nobody_from_working_and_stopping() {
     for flags in ["leak = true", "post = true"] {
         let Some((_scene, host)) = scene(flags, "is clumsy") else { return };
-        converse(&host, MIB);
-        let finished = end(host, 0);
-        others_are_well(&finished);
-        let summary = Summary::parse(&finished.stderr);
-        let clumsy = summary.drivers().find(|driver| driver.name == "clumsy").expect("it has stopped too");
-        assert_eq!(clumsy.pending, 0, "{flags}: {clumsy:?}");
+        works_and_stops(host, flags);
     }
 }
 

@@ -181,18 +181,23 @@ fn a_start_that_blocks_keeps_the_host_from_being_ready_and_not_from_ending() {
     said(&finished, &["has not stopped", "driver=\"clumsy\""]);
 }
 
+/// The others have a conversation, and all stop with nothing pending.
+fn works_and_stops(host: Host, flags: &str) {
+    converse(&host, MIB);
+    let finished = end(host, 0);
+    others_are_well(&finished);
+    let summary = Summary::parse(&finished.stderr);
+    let clumsy = summary.drivers().find(|driver| driver.name == "clumsy").expect("it has stopped too");
+    assert_eq!(clumsy.pending, 0, "{flags}: {clumsy:?}");
+}
+
 #[test]
 fn what_it_leaks_and_posts_for_ever_keeps_nobody_from_working_and_stopping() {
     for flags in ["leak = \"1MiB\", leak_handles = true", "post_forever = true"] {
         let scene = Scene::new(flags);
         let host = scene.start();
         scene.trigger(&host, "is triggered");
-        converse(&host, MIB);
-        let finished = end(host, 0);
-        others_are_well(&finished);
-        let summary = Summary::parse(&finished.stderr);
-        let clumsy = summary.drivers().find(|driver| driver.name == "clumsy").expect("it has stopped too");
-        assert_eq!(clumsy.pending, 0, "{flags}: {clumsy:?}");
+        works_and_stops(host, flags);
     }
 }
 
