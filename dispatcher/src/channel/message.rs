@@ -79,7 +79,7 @@ impl Message {
     /// When memory is exhausted.
     #[track_caller]
     pub fn with_len(len: usize) -> Self {
-        Message::from(Arena::with_capacity(len.max(LEAST_ROOM)).into_buffer(len))
+        Message::from(Arena::zeroes(len.max(LEAST_ROOM), len))
     }
 
     /// A message with a copy of `bytes`, in an arena of its own.

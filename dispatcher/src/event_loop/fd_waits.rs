@@ -14,6 +14,9 @@
 //! (Should the old file live on under another number, its registration cannot be reached any more; its events carry
 //! an old generation.)
 //!
+//! How many registrations there are is counted, so that a look without any costs no system call. Whoever arms a wait has been
+//! counted when its call returns.
+//!
 //! The table is cut into shards by number, each under its own lock. Nobody is called with a lock held.
 
 use std::io;
@@ -24,6 +27,7 @@ use rustix::io::Errno;
 use crate::event_loop::source::WaitRefused;
 use crate::event_loop::wait_list::{Wait, WaitList};
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sys::kernel::{Registrar, Ticket};
 use crate::sys::{Interest, Readiness};
 
@@ -38,6 +42,8 @@ pub(crate) struct FdWaits {
     registrar: Registrar,
     /// Descriptor `fd` is entry `fd / SHARDS` of shard `fd % SHARDS`.
     shards: [Mutex<Vec<Entry>>; SHARDS],
+    /// Entries that are `registered`. Changed under the lock of the entry's shard.
+    registered: AtomicUsize,
 }
 
 /// One descriptor number.
@@ -55,15 +61,28 @@ impl Entry {
         Ticket { fd, generation: self.generation.wrapping_add(1) }
     }
 
-    fn registered_as(&mut self, ticket: Ticket) {
+    fn registered_as(&mut self, ticket: Ticket, count: &AtomicUsize) {
         self.generation = ticket.generation;
-        self.registered = true;
+        if !std::mem::replace(&mut self.registered, true) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn unregistered(&mut self, count: &AtomicUsize) {
+        if std::mem::replace(&mut self.registered, false) {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
 impl FdWaits {
     pub(crate) fn new(registrar: Registrar) -> Self {
-        FdWaits { registrar, shards: std::array::from_fn(|_| Mutex::new(Vec::new())) }
+        FdWaits { registrar, shards: std::array::from_fn(|_| Mutex::new(Vec::new())), registered: AtomicUsize::new(0) }
+    }
+
+    /// Whether the kernel can have an event for this table. What another thread registers at this moment may be missed.
+    pub(crate) fn has_registered(&self) -> bool {
+        self.registered.load(Ordering::Relaxed) > 0
     }
 
     /// Arms a wait. On success returns the waits that turned out to be on a file which has been closed meanwhile;
@@ -90,7 +109,7 @@ impl FdWaits {
                 return Err(refusal(error));
             }
         }
-        entry.registered_as(ticket);
+        entry.registered_as(ticket, &self.registered);
         entry.waits.add(wait);
         Ok(orphans)
     }
@@ -130,12 +149,12 @@ impl FdWaits {
         if interest.is_none() {
             // An error would mean that the descriptor has been closed, and the registration with it.
             let _ = self.registrar.remove(ticket.fd);
-            entry.registered = false;
+            entry.unregistered(&self.registered);
         } else if self.registrar.modify(narrower, interest).is_ok() {
-            entry.registered_as(narrower);
+            entry.registered_as(narrower, &self.registered);
         } else {
             // The descriptor has been closed under those who wait on it.
-            entry.registered = false;
+            entry.unregistered(&self.registered);
             entry.waits.take_all().into_iter().for_each(|wait| each(wait, LOST));
         }
     }
@@ -143,7 +162,9 @@ impl FdWaits {
     /// How many descriptors are registered, as far as this table knows.
     #[cfg(test)]
     pub(crate) fn registered(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().iter().filter(|entry| entry.registered).count()).sum()
+        let count = self.shards.iter().map(|shard| shard.lock().iter().filter(|entry| entry.registered).count()).sum();
+        assert_eq!(self.registered.load(Ordering::Relaxed), count, "each registration is counted, and once");
+        count
     }
 }
 

@@ -418,6 +418,8 @@ impl Lead<'_> {
                 });
             };
             match mode {
+                // Timers are looked at below, whatever the kernel says.
+                PollMode::NonBlocking if !kernel.fd_waits.has_registered() => {}
                 PollMode::NonBlocking => poller.poll(Some(Duration::ZERO), &mut put_aside),
                 PollMode::Block => reactor.block(kernel, poller, &mut put_aside),
             }

@@ -11,7 +11,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use super::kept;
+use super::kept::{self, Content};
 use crate::status::Status;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,8 +31,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(start: NonNull<u8>, capacity: usize, cleared: bool) -> Self {
-        let initialised = if cleared { capacity } else { 0 };
+    pub(super) fn new(start: NonNull<u8>, capacity: usize, content: Content) -> Self {
+        let initialised = if content == Content::Nothing { 0 } else { capacity };
         Block { start, capacity, used: AtomicUsize::new(0), initialised: AtomicUsize::new(initialised) }
     }
 
@@ -90,12 +90,12 @@ impl Block {
     pub(super) fn allocate(capacity: usize) -> Result<NonNull<Block>, Status> {
         let (layout, offset) = Self::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
-        let (memory, cleared) = kept::take(layout, cleared)?;
+        let (memory, content) = kept::take(layout, cleared)?;
         // SAFETY: `offset` is within the allocation, by the layout.
         let start = unsafe { memory.add(offset) };
         let block = memory.cast::<Block>();
         // SAFETY: the allocation begins with room for a `Block`, aligned for it.
-        unsafe { block.write(Block::new(start, capacity, cleared)) };
+        unsafe { block.write(Block::new(start, capacity, content)) };
         Ok(block)
     }
 

@@ -18,6 +18,9 @@ use crate::status::Status;
 use crate::sync::unmodelled::Mutex;
 use crate::sys::pages;
 
+/// So much at its beginning may have held the head of whoever had it: what is between the fields of that cannot be read, so it
+/// is cleared.
+pub(super) const HEAD: usize = 256;
 /// What is not larger is the allocator's.
 const SMALLEST: usize = 32 * 1024;
 /// What is larger is the allocator's too, which maps it.
@@ -84,19 +87,33 @@ impl Kept {
     }
 }
 
-/// Memory of a layout, which is not empty and aligned to no more than a page, and whether all of it is zero, whatever was
-/// asked for.
-pub(super) fn take(layout: Layout, cleared: bool) -> Result<(NonNull<u8>, bool), Status> {
+/// What is in memory that nobody has written to since it was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Nothing that may be read.
+    Nothing,
+    Zeroes,
+    /// What somebody has left: it was zeroes once, and all that was handed out of it since is bytes.
+    Leavings,
+}
+
+/// Memory of a layout, which is not empty and aligned to no more than a page, and what is in it, whatever was asked for.
+pub(super) fn take(layout: Layout, cleared: bool) -> Result<(NonNull<u8>, Content), Status> {
     if let Some(class) = Class::of(layout) {
         let kept = KEPT.lock().take(class);
         return match kept {
-            Some(memory) => Ok((memory, false)),
-            None => pages::map(class.size).map(|memory| (memory, true)).map_err(|_| Status::NoMemory),
+            Some(memory) => {
+                // SAFETY: no class is as small as that, and this call has taken the memory for itself.
+                unsafe { memory.write_bytes(0, HEAD) };
+                Ok((memory, Content::Leavings))
+            }
+            None => pages::map(class.size).map(|memory| (memory, Content::Zeroes)).map_err(|_| Status::NoMemory),
         };
     }
     // SAFETY: every layout here has a head in it, so it is not empty.
     let memory = unsafe { if cleared { alloc_zeroed(layout) } else { alloc(layout) } };
-    Ok((NonNull::new(memory).ok_or(Status::NoMemory)?, cleared))
+    let content = if cleared { Content::Zeroes } else { Content::Nothing };
+    Ok((NonNull::new(memory).ok_or(Status::NoMemory)?, content))
 }
 
 /// Takes memory back.

@@ -27,6 +27,7 @@ use std::ptr::{self, NonNull};
 
 use block::{ALIGN, Block, CLEARED_BY_ALLOCATOR, behind};
 pub use buffer::Buffer;
+use kept::Content;
 
 use crate::site::Site;
 use crate::status::Status;
@@ -94,6 +95,9 @@ unsafe impl Send for Arena {}
 // SAFETY: as above; nothing behind a shared reference is changed without an atomic operation or the lock.
 unsafe impl Sync for Arena {}
 
+const _: () =
+    assert!(size_of::<Header>() <= kept::HEAD && size_of::<Block>() <= kept::HEAD, "a head is cleared as a whole");
+
 impl Arena {
     /// An arena whose first block makes the whole a page.
     ///
@@ -140,10 +144,30 @@ impl Arena {
         Self::try_new(site, if bytes == 0 { FIRST_CAPACITY } else { bytes }, [0; 4])
     }
 
+    /// `len` zeroes in an arena of their own, in which there is room for `bytes`.
+    ///
+    /// # Panics
+    /// When memory is exhausted.
+    #[track_caller]
+    pub(super) fn zeroes(bytes: usize, len: usize) -> Buffer {
+        let (arena, content) = expect_memory(Self::try_new_with(Site::caller(), bytes, [0; 4]));
+        let mut buffer = arena.into_buffer(len);
+        // What nobody has written to before is cleared when it is handed out.
+        if content == Content::Leavings {
+            buffer.fill(0);
+        }
+        buffer
+    }
+
     fn try_new(site: Site, capacity: usize, tag: [u8; 4]) -> Result<Self, Status> {
+        Self::try_new_with(site, capacity, tag).map(|(arena, _)| arena)
+    }
+
+    /// With what is in its memory.
+    fn try_new_with(site: Site, capacity: usize, tag: [u8; 4]) -> Result<(Self, Content), Status> {
         let (layout, offset) = Header::layout(capacity)?;
         let cleared = capacity >= CLEARED_BY_ALLOCATOR;
-        let (memory, cleared) = kept::take(layout, cleared)?;
+        let (memory, content) = kept::take(layout, cleared)?;
         // SAFETY: `offset` is within the allocation, by the layout.
         let start = unsafe { memory.add(offset) };
         let header = memory.cast::<Header>();
@@ -155,13 +179,13 @@ impl Arena {
                 current: AtomicPtr::new(ptr::null_mut()),
                 has_grown: AtomicBool::new(false),
                 growth: Mutex::new(Growth { blocks: Vec::new() }),
-                first: Block::new(start, capacity, cleared),
+                first: Block::new(start, capacity, content),
             });
         }
         let arena = Arena { header };
         probe::note(|| Note::Made { what: "arena", id: header.addr().get() as u64, location: site });
         arena.header().current.store(arena.first(), Ordering::Relaxed);
-        Ok(arena)
+        Ok((arena, content))
     }
 
     /// The tag that it was made with.
