@@ -7,8 +7,9 @@ mod common;
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
-use common::Log;
+use common::{HANG, Log, pool_of};
 use fuchsine_dispatcher::{
     Canceled, Channel, DispatcherBuilder, DispatcherHandle, Driver, Message, PanicPolicy, RuntimeBuilder, Status,
     current,
@@ -339,4 +340,47 @@ fn a_turn_ends_while_its_dispatcher_still_posts_to_itself() {
             assert!(before <= 4, "it has waited for more than a batch: {seen:?}");
         }
     });
+}
+
+/// The last event of a poll runs at once on the thread that has polled, all others when it is their turn. What it posts to
+/// its own dispatcher does not wait for them.
+#[test]
+fn what_the_last_timer_of_a_poll_posts_to_itself_runs_next() {
+    let runtime = pool_of(1);
+    let blocking = synchronized(&runtime.new_driver("blocks"));
+    let (entered, is_inside) = channel();
+    let (release, released) = channel::<()>();
+    let hold = move |_| {
+        entered.send(()).expect("it is awaited");
+        // It says nothing; its end is what is waited for.
+        let _ = released.recv();
+    };
+    blocking.post_task(hold).expect("it runs");
+    is_inside.recv_timeout(HANG).expect("it runs");
+    let (log, start) = (Log::new(), runtime.now() + Duration::from_millis(5));
+    let (done, all) = channel();
+    let deadlines = (1..=8).map(|nth| start + Duration::from_micros(10 * nth));
+    for (nth, deadline) in deadlines.clone().enumerate() {
+        let on = synchronized(&runtime.new_driver(format!("light {nth}")));
+        let (writes, done) = (log.clone(), done.clone());
+        let rings = move |_| {
+            writes.add(nth.to_string());
+            let again = writes.clone();
+            let posted = own().post_task(move |_| {
+                again.add(nth.to_string());
+                done.send(()).expect("it is awaited");
+            });
+            posted.expect("it runs");
+        };
+        let _timer = on.post_at(deadline, rings).expect("accepted");
+    }
+    // So that one poll takes them all.
+    while deadlines.clone().any(|deadline| runtime.now() <= deadline) {
+        std::thread::yield_now();
+    }
+    drop(release);
+    (0..8).for_each(|_| all.recv_timeout(HANG).expect("each runs"));
+    let ran = log.take();
+    assert!(ran.chunks(2).all(|two| two[0] == two[1]), "something has come in between: {ran:?}");
+    runtime.shutdown(HANG).expect("the runtime shuts down");
 }

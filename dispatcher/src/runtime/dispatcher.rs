@@ -77,7 +77,7 @@ impl Claimed {
                 },
             }
         });
-        dispatcher.leave(locked.unwrap_or_else(|| dispatcher.lock()), Some(active));
+        dispatcher.leave(locked.unwrap_or_else(|| dispatcher.lock()), active);
     }
 }
 

@@ -283,32 +283,36 @@ impl DispatcherInner {
     }
 
     /// Runs the inline call that this thread has claimed: it is inside already, and what it claimed is first in the
-    /// queue, unless it was taken back or a shutdown has begun.
+    /// queue, unless it was taken back or a shutdown has begun. What is ready then is run as in a turn, up to a batch: in the
+    /// run queue it would stand behind all that was told before the last event of a poll.
     pub(crate) fn run_claimed(self: &Arc<Self>) {
-        let mut core = self.lock();
-        let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
-        let active = claimed.as_ref().map(|&(_, ref entry, location)| {
+        let mut core = call_stack::within_dispatcher(self, || {
+            let mut core = self.lock();
+            let claimed = if core.state == DispatcherState::Running { core.queue.pop_ready() } else { None };
+            let Some((id, mut entry, location)) = claimed else { return core };
             core.count_end(entry.kind, entry.outcome);
-            core.enter(entry, location, self.coarse_now())
+            let active = core.enter(&entry, location, self.coarse_now());
+            drop(core);
+            self.note_begun(id, entry.outcome, true);
+            // Events have no handlers that wait again.
+            let then = self.invoke(id, &mut entry.callback, entry.outcome);
+            debug_assert_eq!(then, Then::Ended);
+            drop(entry);
+            let core = self.lock();
+            let now = self.coarse_now();
+            self.run_several(self.exit(core, active, now), self.owner().batch() - 1, now)
         });
+        let schedule = self.has_left(&mut core);
         drop(core);
-        if let Some((id, mut entry, _)) = claimed {
-            call_stack::within_dispatcher(self, || {
-                self.note_begun(id, entry.outcome, true);
-                // Events have no handlers that wait again.
-                let then = self.invoke(id, &mut entry.callback, entry.outcome);
-                debug_assert_eq!(then, Then::Ended);
-            });
+        if schedule {
+            self.schedule();
         }
-        self.leave(self.lock(), active);
     }
 
     /// A thread leaves after an inline call.
     #[inline]
-    pub(crate) fn leave<'a>(self: &'a Arc<Self>, mut core: MutexGuard<'a, Core>, active: Option<ActiveId>) {
-        if let Some(active) = active {
-            core = self.exit(core, active, self.coarse_now());
-        }
+    pub(crate) fn leave<'a>(self: &'a Arc<Self>, core: MutexGuard<'a, Core>, active: ActiveId) {
+        let mut core = self.exit(core, active, self.coarse_now());
         let schedule = self.has_left(&mut core);
         drop(core);
         if schedule {
