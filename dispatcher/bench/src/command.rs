@@ -33,7 +33,8 @@ struct Arguments {
     ///
     /// Fields: workload, metric (where a workload has several figures), subject, unit; wall and cpu, each of an operation
     /// in that unit, as {min, median, max}; value in their place where it is no time (B, x, callbacks); ratio of the
-    /// first subject's figure to this one's; others (processors that other programs used meanwhile); rounds, ops, ok;
+    /// first subject's figure to this one's, median and within what range it is for sure; goal, what is aimed at, and whether it
+    /// was reached; others (processors that other programs used meanwhile); rounds, ops, ok;
     /// histogram, as pairs of an upper bound and a count.
     #[arg(long, value_name = "FILE")]
     json: Option<String>,

@@ -1,5 +1,6 @@
 //! Round after round: each pair in a process of its own.
 
+use std::io::{self, IsTerminal as _};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,13 +20,16 @@ pub(crate) fn measure(workloads: &[Workload], rounds: u16, quick: bool) -> Resul
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut report = Report::default();
     let (load, meanwhile) = (machine::load(), Others::watch());
+    let progress = Progress::of(workloads, rounds);
     for round in 1..=rounds {
+        let mut nth = 0;
         for workload in workloads {
             for run in &workload.runs {
+                nth += 1;
                 if report.has_failed(workload, run.subject) {
                     continue;
                 }
-                eprint!("\r\x1b[Kround {round} of {rounds}: {} by {}", workload.name, run.subject);
+                progress.tell(round, nth, &workload.name, run.subject);
                 let others = Others::watch();
                 let mut command = Command::new(&program);
                 command.args(["run", &workload.name, run.subject]).args(quick.then_some("--quick"));
@@ -34,14 +38,47 @@ pub(crate) fn measure(workloads: &[Workload], rounds: u16, quick: bool) -> Resul
             }
         }
     }
-    eprint!("\r\x1b[K");
+    progress.end();
     let others = meanwhile.processors().map_or_else(|| "unknown".to_owned(), |others| format!("{others:.1}"));
     report.machine = format!(
-        "{}; load {load} before, {} after; processors that others used meanwhile: {others}; rounds: {rounds}",
+        "{}; load {load} before, {} after; processors that others used meanwhile: {others}; rounds: {rounds}, in {} s",
         machine::name(),
-        machine::load()
+        machine::load(),
+        progress.start.elapsed().as_secs()
     );
     Ok(report)
+}
+
+/// What is said on standard error meanwhile.
+struct Progress {
+    start: Instant,
+    pairs: usize,
+    rounds: u16,
+    /// A line that is written anew for each pair; in a log one line a round.
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn of(workloads: &[Workload], rounds: u16) -> Self {
+        let pairs = workloads.iter().map(|workload| workload.runs.len()).sum();
+        Progress { start: Instant::now(), pairs, rounds, is_terminal: io::stderr().is_terminal() }
+    }
+
+    fn tell(&self, round: u16, nth: usize, workload: &str, subject: &str) {
+        let Progress { start, pairs, rounds, is_terminal } = *self;
+        let so_far = format!("round {round} of {rounds}, after {} s", start.elapsed().as_secs());
+        if is_terminal {
+            eprint!("\r\x1b[K{so_far}: {nth} of {pairs}, {workload} by {subject}");
+        } else if nth == 1 {
+            eprintln!("{so_far}: {pairs} pairs");
+        }
+    }
+
+    fn end(&self) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
 }
 
 fn measure_pair(mut command: Command) -> Result<Vec<Sample>, String> {

@@ -39,7 +39,7 @@ const BURSTS: u64 = 500;
 
 /// How many bursts. Of large messages fewer are enough: to make them takes longer than to send them.
 fn how_many(size: usize) -> u64 {
-    scaled(if size > SMALL { BURSTS / 10 } else { BURSTS })
+    scaled(if size > SMALL { BURSTS / 25 } else { BURSTS })
 }
 
 struct Reading {

@@ -5,14 +5,18 @@
 //! threads, and the start and the end of the process are not in it.
 
 mod baseline;
+mod growth;
 mod paths;
+#[path = "../random.rs"]
+mod random;
 
 use std::path::{Path as FilePath, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::{Parser, Subcommand};
 
-use baseline::{Baseline, growth};
+use baseline::Baseline;
+use growth::{GROWING, Growing};
 use paths::{PATHS, Path};
 
 /// So many operations, and so many more.
@@ -44,16 +48,25 @@ enum Single {
         path: String,
         /// How many operations.
         operations: u64,
+        /// With so much of what there may be more, for a path of `growth`.
+        size: Option<u64>,
     },
+    /// Count what becomes of the workloads S1 with more of everything: instructions and misses of a simulated cache.
+    Growth,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.single {
-        Some(Single::Run { path, operations }) => named(path).map(|path| {
+        Some(Single::Run { path, operations, size: None }) => named(path).map(|path| {
             (path.run)(*operations);
             true
         }),
+        Some(Single::Run { path, operations, size: Some(size) }) => growing(path).map(|path| {
+            (path.run)(*size, *operations);
+            true
+        }),
+        Some(Single::Growth) => count_growth(),
         None => count_all(&arguments),
     };
     match done {
@@ -92,7 +105,9 @@ fn count_all(arguments: &Arguments) -> Result<bool, String> {
         let now = count(path)?;
         let verdict = baseline.judge(path.name, now);
         let (noted, change) = match baseline.entry(path.name) {
-            Some(entry) => (format!("{:.1}", entry.instructions), format!("{:+.1} %", growth(entry.instructions, now))),
+            Some(entry) => {
+                (format!("{:.1}", entry.instructions), format!("{:+.1} %", baseline::growth(entry.instructions, now)))
+            }
             None => ("-".to_owned(), "-".to_owned()),
         };
         println!(
@@ -122,6 +137,38 @@ fn count_all(arguments: &Arguments) -> Result<bool, String> {
     Ok(failed.is_empty())
 }
 
+fn growing(name: &str) -> Result<&'static Growing, String> {
+    GROWING.iter().find(|path| path.name == name).ok_or_else(|| {
+        let names: Vec<_> = GROWING.iter().map(|path| path.name).collect();
+        format!("there is no path {name:?} of which there may be more; there are {}", names.join(", "))
+    })
+}
+
+/// A table of all of them with each size.
+fn count_growth() -> Result<bool, String> {
+    println!("an operation: instructions, and misses of a nearest cache of 32 KiB and of a last one of 32 MiB");
+    println!("{:<16}{:>10}{:>14}{:>10}{:>10}", "", "of them", "instructions", "nearest", "last");
+    for path in GROWING {
+        println!("{}: {}", path.name, path.what);
+        for size in path.sizes {
+            let count = |operations: u64| {
+                let arguments = [path.name.to_owned(), operations.to_string(), size.to_string()];
+                let said = valgrind(
+                    &["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"],
+                    &arguments,
+                )?;
+                let number =
+                    |label| counted(&said, label).ok_or_else(|| format!("valgrind said nothing of {label}:\n{said}"));
+                Ok::<_, String>([number("I refs")?, number("D1 misses")?, number("LLd misses")?])
+            };
+            let (few, many) = (count(FEW)?, count(FEW + MORE)?);
+            let each = |nth: usize| (many[nth] as f64 - few[nth] as f64) / MORE as f64;
+            println!("{:<16}{size:>10}{:>14.1}{:>10.2}{:>10.2}", "", each(0), each(1), each(2));
+        }
+    }
+    Ok(true)
+}
+
 /// Instructions an operation of a path.
 fn count(path: &Path) -> Result<f64, String> {
     let few = instructions(path, FEW)?;
@@ -131,25 +178,35 @@ fn count(path: &Path) -> Result<f64, String> {
 
 /// Instructions of a whole process, in all its threads.
 fn instructions(path: &Path, operations: u64) -> Result<u64, String> {
+    let said = valgrind(&["--cache-sim=no"], &[path.name.to_owned(), operations.to_string()])?;
+    counted(&said, "I refs").ok_or_else(|| format!("valgrind said nothing of instructions:\n{said}"))
+}
+
+/// What cachegrind says of this program with these arguments of `run`.
+fn valgrind(options: &[&str], arguments: &[String]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = Command::new("valgrind")
-        .args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"])
+        .args(["--tool=cachegrind", "--cachegrind-out-file=/dev/null"])
+        .args(options)
         .arg(program)
-        .args(["run", path.name, &operations.to_string()])
+        .arg("run")
+        .args(arguments)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot start valgrind ({error}); on Debian: apt-get install valgrind"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("{} failed under valgrind ({}):\n{said}", path.name, output.status));
+        return Err(format!("{} failed under valgrind ({}):\n{said}", arguments[0], output.status));
     }
-    refs(&said).ok_or_else(|| format!("valgrind said nothing of instructions:\n{said}"))
+    Ok(said.into_owned())
 }
 
-/// The count in what cachegrind says: `==123== I   refs:      1,234,567`.
-fn refs(said: &str) -> Option<u64> {
-    let line = said.lines().find_map(|line| line.split_once("refs:").filter(|(before, _)| before.contains("== I")))?;
-    line.1.trim().replace(',', "").parse().ok()
+/// The count in what cachegrind says: `==123== I   refs:      1,234,567`; for misses reads and writes follow in parentheses.
+fn counted(said: &str, label: &str) -> Option<u64> {
+    let is_labeled =
+        |before: &str| before.rsplit("== ").next().is_some_and(|of| of.split_whitespace().eq(label.split(' ')));
+    let (_, after) = said.lines().filter_map(|line| line.split_once(':')).find(|(before, _)| is_labeled(before))?;
+    after.split_whitespace().next()?.replace(',', "").parse().ok()
 }
 
 #[cfg(test)]
@@ -157,10 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_found_in_what_cachegrind_says() {
-        assert_eq!(refs("==7== Cachegrind\n==7== \n==7== I   refs:      2,345,678\n"), Some(2_345_678));
-        assert_eq!(refs("==7== I refs:        12\n"), Some(12));
-        assert_eq!(refs("==7== Cachegrind\n"), None);
+    fn counts_are_found_in_what_cachegrind_says() {
+        let said = "==7== Cachegrind: one\n==7== \n==7== I   refs:      2,345,678\n==7== D1  misses:     1,234  (1,000 rd   + 234 wr)\n";
+        assert_eq!(counted(said, "I refs"), Some(2_345_678));
+        assert_eq!(counted("==7== I refs:        12\n", "I refs"), Some(12));
+        assert_eq!(counted(said, "D1 misses"), Some(1_234));
+        assert_eq!(counted(said, "LLd misses"), None);
     }
 
     #[test]

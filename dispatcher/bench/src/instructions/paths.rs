@@ -52,23 +52,23 @@ pub(crate) const PATHS: &[Path] = &[
     },
 ];
 
-fn runtime() -> RuntimeBuilder {
+pub(super) fn runtime() -> RuntimeBuilder {
     RuntimeBuilder::new().threads(1)
 }
 
-fn dispatcher(runtime: &Runtime, name: &str) -> Dispatcher {
+pub(super) fn dispatcher(runtime: &Runtime, name: &str) -> Dispatcher {
     runtime.new_driver(name).new_dispatcher(DispatcherBuilder::new().name(name)).expect("created")
 }
 
 /// Waits for the message that ends a path, then for the end of the runtime.
-fn finish(runtime: &Runtime, ended: &Receiver<()>) {
+pub(super) fn finish(runtime: &Runtime, ended: &Receiver<()>) {
     ended.recv().expect("every operation happened");
     assert_eq!(runtime.shutdown(Duration::from_secs(300)).ok(), Some(()), "the runtime ends");
     assert!(runtime.counters().add_up());
 }
 
 /// Keeps the one thread of a pool inside of a callback until the sender is used.
-fn hold(runtime: &Runtime) -> Sender<()> {
+pub(super) fn hold(runtime: &Runtime) -> Sender<()> {
     let (release, released) = channel();
     let (tell, told) = channel();
     let holder = dispatcher(runtime, "holder").release();
@@ -107,7 +107,7 @@ fn self_post(count: u64) {
 }
 
 /// Posts so many callbacks while the pool is held; the last one tells. Each counts those that ran.
-fn post_many(target: &DispatcherHandle, count: u64) -> (Arc<AtomicU64>, Receiver<()>) {
+pub(super) fn post_many(target: &DispatcherHandle, count: u64) -> (Arc<AtomicU64>, Receiver<()>) {
     let seen = Arc::new(AtomicU64::new(0));
     let (ended, end) = channel();
     for _ in 0..count {
@@ -317,7 +317,7 @@ fn typed(count: u64) {
 }
 
 /// Runs `body` in a callback of a runtime with one thread.
-fn in_a_callback(body: impl FnOnce(&DispatcherHandle, Sender<()>) + Send + 'static) {
+pub(super) fn in_a_callback(body: impl FnOnce(&DispatcherHandle, Sender<()>) + Send + 'static) {
     let runtime = runtime().build().expect("the system has threads");
     let target = dispatcher(&runtime, "target");
     let (own, (ended, end)) = (target.handle(), channel());

@@ -29,7 +29,7 @@ mod counts {
 
     /// Round trips that cross threads.
     pub(super) fn crossings() -> u64 {
-        scaled(200_000)
+        scaled(50_000)
     }
 
     pub(super) fn batches() -> u64 {
@@ -41,7 +41,7 @@ mod counts {
     }
 
     pub(super) fn work_one() -> u64 {
-        scaled(100_000)
+        scaled(25_000)
     }
 
     pub(super) fn work_many() -> u64 {
@@ -61,7 +61,7 @@ mod counts {
     }
 
     pub(super) fn pauses() -> u64 {
-        scaled(20_000)
+        scaled(10_000)
     }
 
     pub(super) fn post_batches() -> u64 {

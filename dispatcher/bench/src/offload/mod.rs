@@ -8,8 +8,8 @@ use std::hint::black_box;
 use crate::loops::with_libuv;
 use crate::workload::{Run, Workload, scaled};
 
-const ONE_BY_ONE: u64 = 50_000;
-const MANY: u64 = 300_000;
+const ONE_BY_ONE: u64 = 25_000;
+const MANY: u64 = 150_000;
 const FLIGHTS: u64 = 64;
 
 /// The call: its result tells which one it was.

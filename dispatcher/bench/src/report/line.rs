@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::goal::Goal;
 use super::spread::{Interval, Spread};
 use crate::sample::{Histogram, Unit};
 
@@ -36,6 +37,9 @@ pub(crate) struct Line {
     pub(crate) value: Option<Spread>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<Ratio>,
+    /// What is aimed at, where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goal: Option<Goal>,
     /// How many processors other programs kept busy meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) others: Option<f64>,
@@ -55,6 +59,17 @@ impl Line {
     /// The wall time, or what stands in its place.
     pub(super) fn figure(&self) -> Option<Spread> {
         self.wall.or(self.value)
+    }
+}
+
+/// A ratio, and the range that it is in with a certainty of 95 %.
+pub(super) fn ratio(interval: Option<Interval>) -> String {
+    match interval {
+        None => String::new(),
+        Some(Interval { median, within: None }) => number(median),
+        Some(Interval { median, within: Some((low, high)) }) => {
+            format!("{} ({} to {})", number(median), number(low), number(high))
+        }
     }
 }
 

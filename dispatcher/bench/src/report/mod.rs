@@ -1,5 +1,6 @@
 //! All samples of a run, and what is made of them: text, Markdown, lines of JSON.
 
+mod goal;
 mod line;
 mod markdown;
 mod spread;
@@ -7,6 +8,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use goal::Goal;
 pub(crate) use line::Line;
 use line::Ratio;
 use spread::{Interval, Spread};
@@ -151,6 +153,15 @@ impl Report {
             Interval::of(ratios.collect())
         };
         let figure = Spread::of(figures)?;
+        let ratio = (pair.subject != pair.first).then(|| Ratio {
+            to: pair.first,
+            wall: ratio(|sample| Some(sample.figure)),
+            cpu: ratio(|sample| sample.cpu),
+        });
+        let goal = match ratio {
+            Some(ratio) => Goal::of_ratios((&pair.workload, metric, pair.subject), ratio.wall, ratio.cpu),
+            None => Goal::of_figure(&pair.workload, metric, figure.median),
+        };
         Some(Line {
             workload: pair.workload.clone(),
             description: pair.description.clone(),
@@ -160,11 +171,8 @@ impl Report {
             wall: is_time.then_some(figure),
             cpu: Spread::of(cpus),
             value: (!is_time).then_some(figure),
-            ratio: (pair.subject != pair.first).then(|| Ratio {
-                to: pair.first,
-                wall: ratio(|sample| Some(sample.figure)),
-                cpu: ratio(|sample| sample.cpu),
-            }),
+            ratio,
+            goal,
             others: Spread::of(others).map(|others| others.median),
             rounds: all.len(),
             ops: first.ops,

@@ -2,23 +2,14 @@
 
 use std::fmt;
 
-use super::line::number;
-use super::spread::{Interval, Spread};
+use super::goal::Goal;
+use super::line::{number, ratio};
+use super::spread::Spread;
 use super::{Line, Report};
 
 fn spread(spread: Option<Spread>, unit: &str) -> String {
     let Some(Spread { min, median, max }) = spread else { return String::new() };
     format!("{} {unit} ({} to {})", number(median), number(min), number(max))
-}
-
-fn ratio(interval: Option<Interval>) -> String {
-    match interval {
-        None => String::new(),
-        Some(Interval { median, within: None }) => number(median),
-        Some(Interval { median, within: Some((low, high)) }) => {
-            format!("{} ({} to {})", number(median), number(low), number(high))
-        }
-    }
 }
 
 impl fmt::Display for Report {
@@ -32,13 +23,14 @@ impl fmt::Display for Report {
             f,
             "peer, median of the rounds (95 % certain range, from six rounds on). Others: processors others used."
         )?;
+        writeln!(f, "Aimed at: at most such ratios, or such a figure; near to 1 the whole range has to be below.")?;
         let lines = self.lines();
         let mut workload = "";
         for line in &lines {
             if line.workload != workload {
                 workload = &line.workload;
                 writeln!(f, "\n{workload}: {}", line.description)?;
-                let heads = ["", "wall", "cpu", "ratio of wall", "ratio of cpu", "others"];
+                let heads = ["", "wall", "cpu", "ratio of wall", "ratio of cpu", "others", "aimed at"];
                 write_row(f, &heads.map(str::to_owned), "")?;
             }
             let unit = line.unit.name();
@@ -49,6 +41,7 @@ impl fmt::Display for Report {
                 ratio(line.ratio.and_then(|ratio| ratio.wall)),
                 ratio(line.ratio.and_then(|ratio| ratio.cpu)),
                 line.others.map_or_else(String::new, |others| format!("{others:.1}")),
+                line.goal.map_or_else(String::new, Goal::text),
             ];
             write_row(f, &cells, if line.ok { "" } else { "  NOT VERIFIED" })?;
         }
@@ -60,8 +53,8 @@ fn label(line: &Line) -> String {
     if line.metric.is_empty() { line.subject.to_owned() } else { format!("{} {}", line.subject, line.metric) }
 }
 
-fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String; 6], mark: &str) -> fmt::Result {
-    let [label, wall, cpu, wall_ratio, cpu_ratio, others] = cells;
-    let row = format!("  {label:<26}{wall:>32}{cpu:>32}{wall_ratio:>22}{cpu_ratio:>22}{others:>8}{mark}");
+fn write_row(f: &mut fmt::Formatter<'_>, cells: &[String; 7], mark: &str) -> fmt::Result {
+    let [label, wall, cpu, wall_ratio, cpu_ratio, others, goal] = cells;
+    let row = format!("  {label:<26}{wall:>32}{cpu:>32}{wall_ratio:>22}{cpu_ratio:>22}{others:>8}  {goal}{mark}");
     writeln!(f, "{}", row.trim_end())
 }

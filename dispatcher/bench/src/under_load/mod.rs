@@ -17,7 +17,7 @@ use light::Light;
 
 const LIGHT: u64 = 1_000;
 /// Each light one posts so often, so far apart.
-const POSTS: u64 = 300;
+const POSTS: u64 = 200;
 const EVERY: Duration = Duration::from_millis(10);
 /// How long the blocking one blocks at a time.
 const BLOCKED: Duration = Duration::from_millis(50);
