@@ -4,12 +4,18 @@
 //! slow items never hold up fast ones. A worker without an item for [`IDLE_LIFE`] ends. Items are run in the order in
 //! which they were submitted. A pool that is driven by hand has no workers: whoever drives it takes
 //! the items.
+//!
+//! A worker that has just ended an item waits for the next one awake for a moment, one in each lane, if that was worth it
+//! of late (`patience.rs`). Then nobody has to be woken for that one. What it looks at meanwhile is a hint: whether there is
+//! something for it is decided under the lock, also by whoever submits and counts on it.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::patience::{Look, Patience};
 use crate::event_loop::Lane;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, Wakeup, thread, thread_local};
 use crate::time::Clock;
 
@@ -28,18 +34,42 @@ const SLOW_LIMIT: usize = 64;
 /// An item: what a worker does. It is never dropped unrun while the lane is open; who submits it decides inside of it
 /// whether there is still something to do.
 pub(crate) trait LaneItem: Send + Sync + 'static {
-    /// Does the work, on a worker thread. Catches its own panics.
-    fn run(self: Arc<Self>);
+    /// Does the work, on a worker thread, and says whether there is something to tell. Catches its own panics.
+    fn work(&self) -> bool;
+
+    /// Tells whoever waits for the work that it is done. Does not block.
+    fn tell(&self);
+
+    /// All of it, one after the other.
+    #[cfg(any(feature = "testing", all(test, shuttle)))]
+    fn run(&self) {
+        if self.work() {
+            self.tell();
+        }
+    }
 }
 
 #[derive(Default)]
 struct State {
     items: VecDeque<Arc<dyn LaneItem>>,
     workers: usize,
+    /// Those that sleep.
     idle: usize,
+    /// Whether one waits awake.
+    has_awake: bool,
     started: u64,
     closed: bool,
     handles: Vec<thread::JoinHandle<()>>,
+}
+
+/// The numbers of a lane's state that are looked at without its lock.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Hints {
+    /// Items that no worker has started.
+    waiting: AtomicUsize,
+    /// Items of which nobody has been told that they are done.
+    outstanding: AtomicUsize,
 }
 
 struct LaneShared {
@@ -47,11 +77,71 @@ struct LaneShared {
     limit: usize,
     state: Mutex<State>,
     changed: Condvar,
+    hints: Hints,
+    /// How many threads run at once.
+    processors: usize,
 }
 
 impl LaneShared {
+    /// To be called with the lock, after the number of items has changed.
+    fn show(&self, state: &State) {
+        self.hints.waiting.store(state.items.len(), Ordering::Relaxed);
+    }
+
+    fn outstanding(&self) -> usize {
+        self.hints.outstanding.load(Ordering::Relaxed)
+    }
+
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+}
+
+impl LaneShared {
+    /// The next item, which a worker sleeps for. `None`: there is none, and the worker is to end.
+    fn next(&self) -> Option<Arc<dyn LaneItem>> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(item) = state.items.pop_front() {
+                self.show(&state);
+                return Some(item);
+            }
+            if state.closed {
+                state.workers -= 1;
+                return None;
+            }
+            // What a burst of items took.
+            state.items.shrink_to(KEPT_ITEMS);
+            state.idle += 1;
+            let until = Clock::real().now() + IDLE_LIFE;
+            let timed_out = self.changed.wait_until(&mut state, until) == Wakeup::TimedOut;
+            state.idle -= 1;
+            if timed_out && state.items.is_empty() {
+                state.workers -= 1;
+                return None;
+            }
+        }
+    }
+
+    /// Whether a worker that has done its work is to wait awake for the next item. If so it counts as waiting from here on,
+    /// so that whoever is told of what it has done, and submits another item, wakes nobody.
+    fn begin_to_wait(&self, patience: &Patience) -> bool {
+        // The item that has just been done is among those.
+        let others_need_it = self.outstanding() >= self.processors;
+        if others_need_it || self.hints.waiting.load(Ordering::Relaxed) > 0 || !patience.is_ready() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let waits = !state.has_awake && !state.closed && state.items.is_empty();
+        state.has_awake |= waits;
+        waits
+    }
+
+    fn wait_awake(&self, patience: &Patience) {
+        patience.wait(|| match self.hints.waiting.load(Ordering::Relaxed) {
+            0 => Look::NotYet,
+            _ => Look::There,
+        });
     }
 }
 
@@ -73,22 +163,29 @@ pub(crate) struct LaneFigures {
 /// The lanes of one pool.
 pub(crate) struct Lanes {
     by_hand: bool,
+    /// How many threads run at once.
+    processors: usize,
+    /// Whether a thread of the pool waits awake for what ends here.
+    is_watched: AtomicBool,
     fast: Arc<LaneShared>,
     slow: Arc<LaneShared>,
 }
 
 impl Lanes {
     pub(crate) fn new(name: String, by_hand: bool) -> Self {
-        let fast = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let lane = |kind: &str, limit| {
             Arc::new(LaneShared {
                 name: format!("{name}-{kind}"),
                 limit,
                 state: Mutex::new(State::default()),
                 changed: Condvar::new(),
+                hints: Hints::default(),
+                processors: if cfg!(shuttle) { usize::MAX } else { processors },
             })
         };
-        Lanes { by_hand, fast: lane("fast", fast), slow: lane("slow", SLOW_LIMIT) }
+        let (fast, slow) = (lane("fast", processors.max(2)), lane("slow", SLOW_LIMIT));
+        Lanes { by_hand, processors: fast.processors, is_watched: AtomicBool::new(false), fast, slow }
     }
 
     fn lane(&self, lane: Lane) -> &Arc<LaneShared> {
@@ -120,9 +217,15 @@ impl Lanes {
         if self.by_hand {
             return Ok(());
         }
-        if state.idle >= state.items.len() {
+        shared.show(&state);
+        shared.hints.outstanding.fetch_add(1, Ordering::Relaxed);
+        let awake = usize::from(state.has_awake);
+        if state.idle + awake >= state.items.len() {
+            let is_awake_enough = awake >= state.items.len();
             drop(state);
-            shared.changed.notify_one();
+            if !is_awake_enough {
+                shared.changed.notify_one();
+            }
             return Ok(());
         }
         if state.workers >= shared.limit {
@@ -134,9 +237,40 @@ impl Lanes {
             Err(_) if state.workers > 0 => Ok(()),
             Err(error) => {
                 state.items.pop_back();
+                shared.show(&state);
+                shared.hints.outstanding.fetch_sub(1, Ordering::Relaxed);
                 Err(error)
             }
         }
+    }
+
+    /// Whether something has been submitted that has not ended: a thread of the pool may expect a result.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.outstanding() > 0
+    }
+
+    /// How many have been submitted and have not been told.
+    fn outstanding(&self) -> usize {
+        self.fast.outstanding() + self.slow.outstanding()
+    }
+
+    /// For a thread of the pool that has nothing to do, is counted as searching, and is about to sleep: waits awake for a
+    /// moment until `has_work`, if that was worth it of late, no other thread does, and it keeps no worker from its
+    /// processor. True: it has work.
+    pub(super) fn wait_awake(&self, patience: &Patience, has_work: impl Fn() -> bool) -> bool {
+        let may_come = || (1..self.processors).contains(&self.outstanding());
+        if !may_come() || !patience.is_ready() || self.is_watched.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        let has_come = patience.wait(|| match has_work() {
+            true => Look::There,
+            false if may_come() => Look::NotYet,
+            // What ended last may have come between the two looks.
+            false if has_work() => Look::There,
+            false => Look::Never,
+        });
+        self.is_watched.store(false, Ordering::Relaxed);
+        has_come
     }
 
     /// What a lane has at this moment.
@@ -145,7 +279,7 @@ impl Lanes {
         let state = shared.state.lock();
         LaneFigures {
             workers: state.workers,
-            idle: state.idle,
+            idle: state.idle + usize::from(state.has_awake),
             limit: shared.limit,
             waiting: state.items.len(),
             started: state.started,
@@ -225,30 +359,19 @@ fn start_worker(shared: &Arc<LaneShared>, state: &mut State) -> std::io::Result<
 
 fn work(shared: &LaneShared) {
     CURRENT_LANE.with(|current| current.set(shared.id()));
-    loop {
-        let item = {
-            let mut state = shared.state.lock();
-            loop {
-                if let Some(item) = state.items.pop_front() {
-                    break item;
-                }
-                if state.closed {
-                    state.workers -= 1;
-                    return;
-                }
-                // What a burst of items took.
-                state.items.shrink_to(KEPT_ITEMS);
-                state.idle += 1;
-                let until = Clock::real().now() + IDLE_LIFE;
-                let timed_out = shared.changed.wait_until(&mut state, until) == Wakeup::TimedOut;
-                state.idle -= 1;
-                if timed_out && state.items.is_empty() {
-                    state.workers -= 1;
-                    return;
-                }
-            }
-        };
-        item.run();
+    let patience = Patience::default();
+    while let Some(item) = shared.next() {
+        let has_news = item.work();
+        let waits = shared.begin_to_wait(&patience);
+        if has_news {
+            item.tell();
+        }
+        drop(item);
+        shared.hints.outstanding.fetch_sub(1, Ordering::Relaxed);
+        if waits {
+            shared.wait_awake(&patience);
+            shared.state.lock().has_awake = false;
+        }
     }
 }
 
@@ -260,9 +383,11 @@ mod tests {
     struct Never;
 
     impl LaneItem for Never {
-        fn run(self: Arc<Self>) {
+        fn work(&self) -> bool {
             unreachable!("nobody waits for it any more");
         }
+
+        fn tell(&self) {}
     }
 
     #[test]

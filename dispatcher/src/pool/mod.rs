@@ -22,6 +22,8 @@ mod loom_idle;
 #[cfg(not(loom))]
 mod members;
 #[cfg(not(loom))]
+mod patience;
+#[cfg(not(loom))]
 mod pulse;
 #[cfg(not(loom))]
 mod role;
@@ -31,6 +33,8 @@ mod run_queue;
 mod scheduling;
 #[cfg(all(test, shuttle))]
 mod shuttle_batons;
+#[cfg(all(test, shuttle))]
+mod shuttle_lanes;
 #[cfg(not(loom))]
 mod stall_watch;
 #[cfg(not(loom))]

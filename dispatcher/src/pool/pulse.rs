@@ -4,9 +4,13 @@
 //! The list grows with the highest number that a thread ever had. A thread that ends leaves its entry to the next one of
 //! its number.
 
+use std::time::Duration;
+
 use super::idle::ThreadIndex;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use super::patience::Patience;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, RwLock};
+use crate::time::Instant;
 
 /// What is kept of one thread. Only the thread itself writes it, and whoever starts it before it runs.
 /// It is written with each turn, so no two are in one cache line.
@@ -17,9 +21,22 @@ pub(super) struct Pulse {
     beats: AtomicU32,
     /// Which wish about its scheduling it has carried out; 0 for none.
     generation: AtomicU32,
+    /// What it has learned about waiting for results.
+    pub(super) patience: Patience,
+    /// When it looked at the reactor last between two sleeps that it did not sleep.
+    looked_at: AtomicU64,
 }
 
 impl Pulse {
+    /// Whether more than `interval` has passed since the answer was yes the last time.
+    pub(super) fn is_time_to_look(&self, now: Instant, interval: Duration) -> bool {
+        let is_time = now.duration_since(Instant::from_nanos(self.looked_at.load(Ordering::Relaxed))) > interval;
+        if is_time {
+            self.looked_at.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        is_time
+    }
+
     /// Notes whether the thread searches; the answer is whether it did.
     pub(super) fn set_searching(&self, value: bool) -> bool {
         let before = self.searching.load(Ordering::Relaxed);

@@ -12,6 +12,8 @@
 //!
 //! A thread that found nothing counts as searching until it finds something, sleeps, or runs anything else.
 
+use std::time::Duration;
+
 use super::hosts::Place;
 use super::idle::{SleepAs, ThreadIndex};
 use super::pulse::Pulse;
@@ -23,6 +25,9 @@ use crate::sync::Arc;
 pub(crate) const TURNS_PER_LOOK: u32 = 61;
 /// How often the injector is looked at before the own deque, in turns.
 const INJECTOR_TICK: u32 = 31;
+
+/// How long a thread that waits awake again and again leaves a reactor alone that nobody leads.
+const LOOK_INTERVAL: Duration = Duration::from_micros(20);
 
 /// What a thread of a pool is.
 pub(crate) enum Role {
@@ -200,10 +205,28 @@ impl Seat {
         left.run();
     }
 
+    /// Waits awake for what a worker of a lane is about to bring. True: something is to be done.
+    fn wait_awake(&self) -> bool {
+        let pool = &self.pool;
+        let has_work = || !pool.queue.is_empty() || pool.hosts.has_work_for(self.index);
+        if !pool.lanes.wait_awake(&self.pulse.patience, has_work) {
+            return false;
+        }
+        // Who sleeps looks at the reactor and the clock; so does who would have slept, but not as often.
+        let now = pool.reactor.clock().now();
+        if self.pulse.is_time_to_look(now, LOOK_INTERVAL) {
+            self.look();
+        }
+        true
+    }
+
     /// Sleeps until there may be something to do.
     fn sleep(&self) {
         let pool = &self.pool;
         self.start_searching();
+        if pool.lanes.is_at_work() && self.wait_awake() {
+            return;
+        }
         let lead = pool.reactor.try_lead();
         let how = pool.idle.begin_sleep(self.index, lead.is_some());
         let has_work = !pool.queue.is_empty() || pool.hosts.has_work_for(self.index);

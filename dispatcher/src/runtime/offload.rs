@@ -123,23 +123,33 @@ where
     D: Send + 'static,
     T: Send + 'static,
 {
-    fn run(self: Arc<Self>) {
-        let Some(dispatcher) = self.dispatcher.upgrade() else { return };
-        // ORDERING: Relaxed; it was written before this was put into the lane, whose lock the worker has taken since.
-        let id = OpId::from_key(self.id.load(Ordering::Relaxed));
-        if !dispatcher.start_offload(id) {
-            return;
+    fn work(&self) -> bool {
+        let Some(dispatcher) = self.dispatcher.upgrade() else { return false };
+        if !dispatcher.start_offload(self.id()) {
+            return false;
         }
         // An operation that runs stays, and what the call has with it.
         if let Some(work) = self.begin() {
             let result = call_stack::as_work_of(&dispatcher, || catch_unwind(AssertUnwindSafe(|| work(&self.stop))));
             self.finish(result.map_err(message_of));
         }
-        dispatcher.finish_offload(id);
+        true
+    }
+
+    fn tell(&self) {
+        // The work that runs is an operation of it, without whose end it does not go.
+        if let Some(dispatcher) = self.dispatcher.upgrade() {
+            dispatcher.finish_offload(self.id());
+        }
     }
 }
 
 impl<W, D, T> Offloaded<W, D, T> {
+    fn id(&self) -> OpId {
+        // ORDERING: Relaxed; it was written before this was put into the lane, whose lock the worker has taken since.
+        OpId::from_key(self.id.load(Ordering::Relaxed))
+    }
+
     /// Takes the work out, to be done.
     fn begin(&self) -> Option<W> {
         let mut call = self.call.lock();
