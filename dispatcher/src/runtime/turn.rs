@@ -78,7 +78,8 @@ impl DispatcherInner {
         if !self.options().synchronized || !core.is_plain() {
             return self.run_several(core, self.owner().batch(), now);
         }
-        let Some((id, mut posted)) = core.queue.pop_alone() else {
+        let id = core.queue.first_of_row();
+        let Some(mut posted) = core.queue.pop_alone() else {
             return self.run_several(core, self.owner().batch(), now);
         };
         let Posted { manner, location, .. } = posted;

@@ -393,15 +393,18 @@ impl CallbackQueue {
         self.row.pop().map(|posted| (id, posted))
     }
 
-    /// Takes out what is ready if that is one alone, which stands in the row, and the dispatcher does not shut down.
+    /// Takes out what is ready if that is one alone, which stands in the row, and the dispatcher does not shut down. Its name is
+    /// [`first_of_row`](CallbackQueue::first_of_row) before.
     #[inline(always)]
-    pub(crate) fn pop_alone(&mut self) -> Option<(OpId, Posted)> {
+    pub(crate) fn pop_alone(&mut self) -> Option<Posted> {
         let is_alone = self.row.len() == 1 && self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready));
-        if !is_alone {
-            return None;
-        }
-        let id = OpId::of_row(self.row.left());
-        self.row.pop().map(|posted| (id, posted))
+        if is_alone { self.row.pop() } else { None }
+    }
+
+    /// The name of what leaves the row next, if there is something in it.
+    #[inline(always)]
+    pub(crate) fn first_of_row(&self) -> OpId {
+        OpId::of_row(self.row.left())
     }
 
     /// What those of the row are told.

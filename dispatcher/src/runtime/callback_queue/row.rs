@@ -113,7 +113,10 @@ impl Row {
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Posted> {
-        let posted = self.posted.pop_front()?;
+        // What is alone is taken from the end, as that does not move the front: the next one is put where this one lay, which is in
+        // a cache. The memory of a row has room for four at least, and a row that moved on would use all of it.
+        let posted = if self.posted.len() == 1 { self.posted.pop_back() } else { self.posted.pop_front() };
+        let posted = posted?;
         self.left += 1;
         Some(posted)
     }

@@ -49,6 +49,23 @@ fn is_in_row(id: OpId) -> bool {
     id.as_key() & OF_ROW != 0
 }
 
+/// Goal: dispatchers with one task at a time touch one place of their row's memory, not all of it.
+#[test]
+fn what_comes_alone_lies_where_the_one_before_it_lay() {
+    let mut queue = CallbackQueue::new();
+    let mut place = |take: fn(&mut CallbackQueue) -> Option<Posted>| {
+        queue.push(posted(Kind::Task));
+        let place = queue.newest_mut().map(std::ptr::from_mut);
+        assert!(take(&mut queue).is_some() && queue.is_ready_empty());
+        place
+    };
+    let first = place(CallbackQueue::pop_alone);
+    for _ in 0..9 {
+        assert_eq!(place(CallbackQueue::pop_alone), first);
+        assert_eq!(place(|queue| queue.pop_posted().map(|(_, posted)| posted)), first);
+    }
+}
+
 #[test]
 fn what_stands_in_the_row_is_told_canceled_after_the_row_was_and_keeps_its_name_in_the_table() {
     let mut queue = CallbackQueue::new();
