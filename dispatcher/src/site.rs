@@ -75,11 +75,6 @@ impl Site {
         Site::from(Location::caller())
     }
 
-    /// A line that the compiler has given, where there is no caller to ask for.
-    pub(crate) const fn at(location: &'static Location<'static>) -> Self {
-        Site(NonNull::from_ref(location).cast())
-    }
-
     /// A place that is told.
     #[inline]
     pub fn of(site: &'static CallSite) -> Self {

@@ -97,9 +97,8 @@ impl DispatcherInner {
     pub(crate) fn begin_post(&self, flavour: Flavour, location: Site) -> Option<PostPlace<'_>> {
         let manner = Manner::task(flavour);
         if let Some(mut contents) = self.inbox().and_then(Inbox::lock_if_open) {
-            contents.push(Posted::BLANK);
             let accepted_at = self.pool().coarse_now();
-            contents.newest_mut()?.sign(location, call_stack::poster(), accepted_at, manner);
+            contents.push(Posted::signed(location, call_stack::poster(), accepted_at, manner));
             return Some(PostPlace::Inbox(contents));
         }
         let mut core = self.lock_to_post();
@@ -109,15 +108,17 @@ impl DispatcherInner {
         core.counts.accepted += 1;
         core.inline_counts.posted += 1;
         let accepted_at = if core.is_at_rest() { self.pool().time_after_rest() } else { self.pool().coarse_now() };
-        core.queue.push(Posted::BLANK);
-        core.queue.newest_mut()?.sign(location, call_stack::poster(), accepted_at, manner);
+        core.queue.push(Posted::signed(location, call_stack::poster(), accepted_at, manner));
         Some(PostPlace::Row(core))
     }
 
     /// Ends what [`begin_post`](Self::begin_post) has begun: the task is there.
     #[inline(never)]
     pub(crate) fn end_post(self: &Arc<Self>, place: PostPlace<'_>) {
-        let PostPlace::Row(mut core) = place else { return };
+        let mut core = match place {
+            PostPlace::Row(core) => core,
+            PostPlace::Inbox(contents) => return self.inbox_or_new().end_post(contents),
+        };
         core.note_posted(self.id(), core.queue.newest_id());
         let schedule = core.wants_schedule_for_one_more(self.options().synchronized);
         drop(core);

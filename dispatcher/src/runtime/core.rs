@@ -7,12 +7,11 @@
 //! - `scheduled` is true exactly while the dispatcher is in a run queue of its pool (or about to be put there).
 //! - While something is ready, the dispatcher is scheduled, or a thread is inside and will look when it leaves.
 
-use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
 use super::active::{Active, ActiveId, ActiveWhat, Actives};
 use super::callback_queue::{
-    AtWork, CallbackQueue, Entry, EventSource, Kind, LOOKS_FIRST, OpId, Outcome, OwnTray, Posted, Progress,
+    AtWork, Blocks, CallbackQueue, Entry, EventSource, Kind, LOOKS_FIRST, OpId, Outcome, OwnTray, Posted, Progress,
     STANDS_BEHIND, Stage,
 };
 use super::counters::{Counters, Counts};
@@ -151,10 +150,12 @@ impl Core {
     }
 
     /// Like [`push`](Core::push) for all of these.
-    pub(super) fn append(&mut self, dispatcher: DispatcherId, posted: &mut VecDeque<Posted>) {
-        match self.parking.is_on {
-            true => posted.drain(..).for_each(|posted| self.push(dispatcher, posted)),
-            false => self.queue.append(posted),
+    pub(super) fn append(&mut self, dispatcher: DispatcherId, posted: &mut Blocks) {
+        if !self.parking.is_on {
+            return self.queue.append(posted);
+        }
+        while let Some(block) = posted.take_first() {
+            block.into_iter().for_each(|posted| self.push(dispatcher, posted));
         }
     }
 

@@ -19,9 +19,7 @@
 //! - `Core::inbox_is_open` and `Contents::is_open` are equal. They change with both locks held.
 //! - While the inbox is open the dispatcher runs, and is scheduled or a thread is inside of it.
 
-use std::collections::VecDeque;
-
-use super::callback_queue::{KEPT, Kind, Posted};
+use super::callback_queue::{Blocks, Kind, Posted, new_block};
 use super::core::Core;
 use super::dispatcher::DispatcherInner;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +29,7 @@ use crate::sync::{Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     is_open: bool,
-    posted: VecDeque<Posted>,
+    posted: Blocks,
     /// How many of them are callbacks that count.
     tasks: u64,
 }
@@ -39,13 +37,13 @@ pub(crate) struct Contents {
 impl Contents {
     pub(super) fn push(&mut self, posted: Posted) {
         self.tasks += u64::from(posted.manner.kind() == Kind::Task);
-        self.posted.push_back(posted);
+        self.posted.push(posted);
     }
 
     /// What was put in last.
     #[inline(always)]
     pub(super) fn newest_mut(&mut self) -> Option<&mut Posted> {
-        self.posted.back_mut()
+        self.posted.newest_mut()
     }
 }
 
@@ -70,6 +68,24 @@ impl Inbox {
         contents.is_open.then_some(contents)
     }
 
+    /// A poster has put something in and gives the lock back. If there is hardly room for those that come next, it makes some,
+    /// without having them wait for that.
+    #[inline(always)]
+    pub(super) fn end_post(&self, contents: MutexGuard<'_, Contents>) {
+        let is_short = contents.posted.is_short();
+        drop(contents);
+        if is_short {
+            self.make_room();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self) {
+        let block = new_block();
+        self.contents.lock().posted.give(block);
+    }
+
     fn open(&self) {
         self.contents.lock().is_open = true;
         self.looks_open.store(true, Ordering::Relaxed);
@@ -81,7 +97,7 @@ impl Inbox {
         if !contents.posted.is_empty() {
             return false;
         }
-        contents.posted.shrink_to(KEPT);
+        contents.posted.trim();
         contents.is_open = false;
         self.looks_open.store(false, Ordering::Relaxed);
         true
@@ -119,9 +135,13 @@ impl DispatcherInner {
         }
     }
 
-    /// Takes in what is in the inbox, and closes it if nothing is ready and nobody will look here any more.
+    /// Closes the inbox if there is nothing in it, nothing is ready, and nobody will look here any more. If nothing is ready,
+    /// what is in it is taken in; otherwise somebody will look, and it is worth more to take over much at once.
     #[cold]
     pub(super) fn leave_inbox(&self, core: &mut Core) {
+        if !core.queue.is_ready_empty() {
+            return;
+        }
         self.take_in(core);
         while core.inbox_is_open && core.is_at_rest() && core.queue.is_ready_empty() {
             core.inbox_is_open = !self.inbox().is_none_or(Inbox::close_if_empty);

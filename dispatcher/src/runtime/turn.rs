@@ -255,7 +255,7 @@ impl DispatcherInner {
     #[inline]
     fn has_left(&self, core: &mut Core) -> bool {
         core.inside.callbacks -= 1;
-        core.queue.trim();
+        core.queue.trim(core.inbox_is_open);
         if core.is_plain() && core.queue.is_ready_empty() {
             return false;
         }
@@ -267,7 +267,7 @@ impl DispatcherInner {
     fn has_left_more(&self, core: &mut Core) -> bool {
         if core.inbox_is_open {
             self.leave_inbox(core);
-            core.queue.trim();
+            core.queue.trim(core.inbox_is_open);
         }
         self.tell_if_idle(core);
         core.wants_schedule(self.options().synchronized)

@@ -15,12 +15,14 @@
 //! Those of the table stand in `table.rs`. Besides:
 //! - Along the ready list `behind` never falls, and it is at most the number of those that have entered the row.
 
+mod blocks;
 mod callback;
 mod kind;
 mod own_tray;
 mod row;
 mod table;
 
+pub(crate) use blocks::{Blocks, new_block};
 #[cfg(test)]
 pub(crate) use callback::WithOutcome;
 pub(crate) use callback::{Callback, Invoke, Outcome, Stay, Then, TypeNameOf};
@@ -28,11 +30,11 @@ pub use kind::Kind;
 pub(crate) use kind::Stage;
 use own_tray::Out;
 pub(crate) use own_tray::{AtWork, LOOKS_FIRST, Label, OwnTray, Progress, STANDS_BEHIND, with_free, with_lent};
+#[cfg(all(test, not(any(loom, shuttle))))]
+use row::KEPT;
 use row::Row;
-pub(crate) use row::{KEPT, Manner, Posted};
+pub(crate) use row::{Manner, Posted};
 use table::{Slot, Table};
-
-use std::collections::VecDeque;
 
 use super::flavour::Flavour;
 use crate::event_loop::{TimerId, WaitId};
@@ -212,7 +214,7 @@ impl CallbackQueue {
     }
 
     /// Puts all of these at the end of the row.
-    pub(crate) fn append(&mut self, posted: &mut VecDeque<Posted>) {
+    pub(crate) fn append(&mut self, posted: &mut Blocks) {
         self.row.append(posted);
         self.note_length();
     }
@@ -487,8 +489,8 @@ impl CallbackQueue {
 
     /// Gives memory back that a burst of posts has left.
     #[inline]
-    pub(crate) fn trim(&mut self) {
-        self.row.trim();
+    pub(crate) fn trim(&mut self, is_inbox_open: bool) {
+        self.row.trim(is_inbox_open);
     }
 
     #[inline]

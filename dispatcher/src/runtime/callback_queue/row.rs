@@ -5,16 +5,19 @@
 //! everything else.
 //!
 //! What stands in the row is told `Ok` while the dispatcher runs and `Canceled` once it shuts down; it has no outcome of its own.
+//!
+//! A few stand in one ring. From [`KEPT`] on they stand in [`Blocks`], and so does what an inbox hands over.
 
 use std::collections::VecDeque;
-use std::panic::Location;
+use std::mem;
 
+use super::blocks::Blocks;
 use super::{Callback, Flavour, Kind, Poster};
 use crate::site::Site;
 use crate::time::Instant;
 
-/// How much room a row keeps when it has become short.
-pub(crate) const KEPT: usize = 256;
+/// How much room a row keeps when it has become short. In tests a few are many.
+pub(crate) const KEPT: usize = if cfg!(any(test, loom, shuttle)) { 8 } else { 256 };
 
 /// The number of the first that ever entered: what goes back to the front must not need a number below 0.
 const NUMBERED_FROM: u64 = 64;
@@ -34,22 +37,10 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
-    /// What is put there first where a task is to be made in its place.
-    pub(crate) const BLANK: Posted = Posted {
-        callback: Callback::spent(),
-        location: Site::at(Location::caller()),
-        poster: Poster::NOBODY,
-        accepted_at: Instant::from_nanos(0),
-        manner: Manner::PLAIN,
-    };
-
-    /// Says from where, by whom and when it was posted, and what it is.
+    /// What is put there where a task is to be made in its place: all but its callback.
     #[inline(always)]
-    pub(crate) fn sign(&mut self, location: Site, poster: Poster, accepted_at: Instant, manner: Manner) {
-        self.location = location;
-        self.poster = poster;
-        self.accepted_at = accepted_at;
-        self.manner = manner;
+    pub(crate) const fn signed(location: Site, poster: Poster, accepted_at: Instant, manner: Manner) -> Posted {
+        Posted { callback: Callback::spent(), location, poster, accepted_at, manner }
     }
 }
 
@@ -84,47 +75,126 @@ impl Manner {
 /// What was posted, oldest first.
 #[derive(Debug)]
 pub(crate) struct Row {
-    posted: VecDeque<Posted>,
+    posted: Standing,
     /// The number of the one that leaves it next; that many have left it, or stood on trays only.
     left: u64,
 }
 
-impl Row {
-    pub(super) const fn new() -> Self {
-        Row { posted: VecDeque::new(), left: NUMBERED_FROM }
+/// Where they stand.
+#[derive(Debug)]
+enum Standing {
+    Few(VecDeque<Posted>),
+    Many(Box<Many>),
+}
+
+/// More than a few, or such as an inbox has handed over.
+#[derive(Debug)]
+struct Many {
+    /// Those that come first; it is empty only if the rest is.
+    front: VecDeque<Posted>,
+    rest: Blocks,
+}
+
+impl Many {
+    fn is_empty(&self) -> bool {
+        self.front.is_empty()
     }
 
+    /// Nothing is left in front: the next block comes there.
+    fn advance(&mut self) {
+        if let Some(block) = self.rest.take_first() {
+            self.rest.reuse(mem::replace(&mut self.front, block));
+        }
+    }
+}
+
+impl Row {
+    pub(super) const fn new() -> Self {
+        Row { posted: Standing::Few(VecDeque::new()), left: NUMBERED_FROM }
+    }
+
+    /// Puts it at the end.
     #[inline(always)]
     pub(super) fn push(&mut self, posted: Posted) {
-        self.posted.push_back(posted);
+        match &mut self.posted {
+            Standing::Few(few) if few.len() < KEPT => few.push_back(posted),
+            _ => self.with_many(|rest| rest.push(posted)),
+        }
     }
 
     /// Puts all of `posted` at the end. What is left there is room, for those that come next.
-    pub(super) fn append(&mut self, posted: &mut VecDeque<Posted>) {
+    pub(super) fn append(&mut self, posted: &mut Blocks) {
         // Room alone is not exchanged: whoever has just given its own back would get that of the other.
-        if posted.is_empty() {
-            return;
+        if !posted.is_empty() {
+            self.with_many(|rest| rest.append(posted));
         }
-        match self.posted.is_empty() {
-            true => std::mem::swap(&mut self.posted, posted),
-            false => self.posted.append(posted),
+    }
+
+    /// Puts something behind many others.
+    fn with_many(&mut self, put: impl FnOnce(&mut Blocks)) {
+        if let Standing::Few(few) = &mut self.posted {
+            let many = Many { front: mem::take(few), rest: Blocks::default() };
+            self.posted = Standing::Many(Box::new(many));
+        }
+        if let Standing::Many(many) = &mut self.posted {
+            put(&mut many.rest);
+            if many.front.is_empty() {
+                many.advance();
+            }
         }
     }
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Posted> {
+        let front = self.front_mut();
+        let is_last = front.len() == 1;
         // What is alone is taken from the end, as that does not move the front: the next one is put where this one lay, which is in
         // a cache. The memory of a row has room for four at least, and a row that moved on would use all of it.
-        let posted = if self.posted.len() == 1 { self.posted.pop_back() } else { self.posted.pop_front() };
+        let posted = if is_last { front.pop_back() } else { front.pop_front() };
         let posted = posted?;
         self.left += 1;
+        if is_last {
+            self.advance();
+        }
         Some(posted)
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        if let Standing::Many(many) = &mut self.posted {
+            many.advance();
+        }
     }
 
     /// Puts something back that has left it.
     pub(super) fn push_front(&mut self, posted: Posted) {
-        self.posted.push_front(posted);
+        self.front_mut().push_front(posted);
         self.left -= 1;
+    }
+
+    #[inline(always)]
+    fn front_mut(&mut self) -> &mut VecDeque<Posted> {
+        match &mut self.posted {
+            Standing::Few(few) => few,
+            Standing::Many(many) => &mut many.front,
+        }
+    }
+
+    #[inline(always)]
+    fn front(&self) -> &VecDeque<Posted> {
+        match &self.posted {
+            Standing::Few(few) => few,
+            Standing::Many(many) => &many.front,
+        }
+    }
+
+    /// Those that stand behind the front.
+    #[inline(always)]
+    fn rest(&self) -> Option<&Blocks> {
+        match &self.posted {
+            Standing::Few(_) => None,
+            Standing::Many(many) => Some(&many.rest),
+        }
     }
 
     /// Counts some as having entered and left.
@@ -132,17 +202,24 @@ impl Row {
         self.left += count;
     }
 
+    #[inline(always)]
     pub(super) fn oldest(&self) -> Option<&Posted> {
-        self.posted.front()
+        self.front().front()
     }
 
     pub(super) fn newest(&self) -> Option<&Posted> {
-        self.posted.back()
+        self.rest().and_then(Blocks::newest).or_else(|| self.front().back())
     }
 
     #[inline(always)]
     pub(super) fn newest_mut(&mut self) -> Option<&mut Posted> {
-        self.posted.back_mut()
+        match &mut self.posted {
+            Standing::Few(few) => few.back_mut(),
+            Standing::Many(many) => match many.rest.is_empty() {
+                true => many.front.back_mut(),
+                false => many.rest.newest_mut(),
+            },
+        }
     }
 
     /// How many have left the row since it was made.
@@ -152,31 +229,49 @@ impl Row {
 
     /// How many have entered it since it was made.
     pub(super) fn entered(&self) -> u64 {
-        self.left + self.posted.len() as u64
+        self.left + self.len() as u64
     }
 
+    #[inline(always)]
     pub(super) fn len(&self) -> usize {
-        self.posted.len()
+        self.front().len() + self.rest().map_or(0, Blocks::len)
     }
 
+    #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.posted.is_empty()
+        self.front().is_empty()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Posted> + '_ {
-        self.posted.iter()
+        self.front().iter().chain(self.rest().into_iter().flat_map(Blocks::iter))
     }
 
     /// How many it has room for.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
-        self.posted.capacity()
+        self.front().capacity() + self.rest().map_or(0, Blocks::room)
     }
 
-    /// Gives the memory of a burst back once most of it is gone.
-    pub(super) fn trim(&mut self) {
-        if self.posted.capacity() > KEPT && self.posted.len() < self.posted.capacity() / 4 {
-            self.posted.shrink_to((self.posted.len() * 2).max(KEPT));
+    /// Gives the memory of a burst back once it is gone. While an inbox is open, it may be needed again at any moment.
+    #[inline(always)]
+    pub(super) fn trim(&mut self, is_inbox_open: bool) {
+        match &mut self.posted {
+            Standing::Few(few) if few.capacity() <= KEPT => {}
+            Standing::Many(_) if is_inbox_open => {}
+            _ => self.trim_more(),
+        }
+    }
+
+    #[inline(never)]
+    fn trim_more(&mut self) {
+        if let Standing::Many(many) = &mut self.posted
+            && many.is_empty()
+        {
+            self.posted = Standing::Few(mem::take(&mut many.front));
+        }
+        let front = self.front_mut();
+        if front.capacity() > KEPT && front.len() < front.capacity() / 4 {
+            front.shrink_to((front.len() * 2).max(KEPT));
         }
     }
 }

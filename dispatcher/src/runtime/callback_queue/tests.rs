@@ -90,21 +90,42 @@ fn the_row_gives_the_memory_of_a_burst_back() {
         queue.push(posted(Kind::Task));
     }
     while queue.pop_ready().is_some() {
-        queue.trim();
+        queue.trim(false);
+        assert!(queue.row.room() <= queue.row.len() + KEPT * 4, "{} of {}", queue.row.len(), queue.row.room());
     }
     assert!(queue.row.room() <= KEPT * 2, "{}", queue.row.room());
     assert_eq!(queue.longest(), KEPT * 64);
 }
 
+/// Memory of a flood goes to and fro, and as much of it stays as the flood takes.
 #[test]
-fn an_inbox_with_nothing_in_it_leaves_its_room_where_it_is() {
-    let mut queue = CallbackQueue::new();
-    let mut inbox = VecDeque::with_capacity(KEPT * 64);
+fn what_an_inbox_hands_over_comes_back_to_it_as_room() {
+    let (mut queue, mut inbox) = (CallbackQueue::new(), Blocks::default());
     queue.append(&mut inbox);
-    assert_eq!((queue.row.room(), inbox.capacity()), (0, KEPT * 64), "what is to be given back stays with its owner");
-    inbox.push_back(posted(Kind::Task));
-    queue.append(&mut inbox);
-    assert_eq!((queue.row.room(), inbox.capacity()), (KEPT * 64, 0), "what is not empty is taken whole");
+    assert_eq!((queue.row.room(), inbox.room()), (0, 0), "nothing is handed over");
+    let mut pass = |count: usize| {
+        (0..count).for_each(|_| inbox.push(posted(Kind::Task)));
+        queue.append(&mut inbox);
+        assert_eq!((queue.row.len(), inbox.len()), (count, 0));
+        while queue.pop_ready().is_some() {
+            queue.trim(true);
+        }
+        (queue.row.room(), inbox.room())
+    };
+    let burst = KEPT * 64;
+    assert_eq!(pass(burst), (burst, 0), "the room waits where it was emptied");
+    let (row, back) = pass(burst);
+    assert!(back > 0 && row + back <= burst * 2 + KEPT, "and goes to the inbox with the next one: {row} and {back}");
+    let (row, back) = pass(burst);
+    assert!(row + back <= burst * 2 + KEPT, "which is put into it: {row} and {back}");
+    for _ in 0..64 {
+        pass(1);
+    }
+    let (row, back) = pass(1);
+    assert!(row + back <= KEPT * 4, "a flood that has become small keeps little: {row} and {back}");
+    queue.trim(false);
+    inbox.trim();
+    assert!(queue.row.room() + inbox.room() <= KEPT * 3);
 }
 
 /// Something that is told from all others by its poster.
@@ -187,8 +208,8 @@ proptest! {
 
     /// Random operations beside a plain model: order, membership and counts agree at each step.
     #[test]
-    fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..9, 0usize..64), 1..400)) {
-        let mut queue = CallbackQueue::new();
+    fn lists_behave_like_plain_queues(steps in proptest::collection::vec((0u8..11, 0usize..64), 1..400)) {
+        let (mut queue, mut inbox) = (CallbackQueue::new(), Blocks::default());
         let mut ready: VecDeque<OpId> = VecDeque::new();
         let mut armed: VecDeque<OpId> = VecDeque::new();
         // What was moved from the row into the table: the name that it had and the one that it has.
@@ -237,6 +258,15 @@ proptest! {
                         *expected = id;
                     }
                 }
+                9 => {
+                    for _ in 0..pick % 12 {
+                        ready.push_back(OpId::of_row(queue.row.entered() + inbox.len() as u64));
+                        inbox.push(posted(Kind::Task));
+                    }
+                    queue.append(&mut inbox);
+                    prop_assert!(inbox.is_empty());
+                }
+                10 => queue.trim(pick % 2 == 0),
                 _ => {}
             }
             let in_table: Vec<_> = ready.iter().copied().filter(|id| !is_in_row(*id)).collect();

@@ -1,0 +1,151 @@
+//! `Blocks`: much that was posted, oldest first, in blocks of a fixed size which are used again.
+//!
+//! One ring for all would be grown by copying it, and each time that it grew would lie in memory that the system has to make
+//! first; that takes longer than all else that is done with what lies there. Here nothing moves that has been put in, what was
+//! taken out of a block leaves it to be used again, and to hand all of it over is to hand over the list of the blocks.
+//!
+//! # Invariants
+//! - No block among `filled` is empty.
+//! - A block has room for [`PLACES`] and never grows.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use super::{Manner, Posted, Poster};
+use crate::site::Site;
+use crate::time::Instant;
+
+/// How many stand in a block. In tests a few are many.
+const PLACES: usize = if cfg!(any(test, loom, shuttle)) { 4 } else { 64 };
+/// How many empty blocks are kept in any case.
+const FEW: usize = 4;
+/// How many empty blocks that are too many are given back at a time.
+const AT_A_TIME: usize = 16;
+
+/// What the system makes memory in, or less.
+const PAGE: usize = 4096;
+
+/// An empty block whose memory the system has made.
+///
+/// A page that was never written before is made when it is, which takes longer than many posts. So this is done without a
+/// lock that others wait for.
+pub(crate) fn new_block() -> VecDeque<Posted> {
+    let mut block = Vec::with_capacity(PLACES);
+    block.spare_capacity_mut().iter_mut().step_by(PAGE / size_of::<Posted>()).for_each(|place| {
+        place.write(Posted::signed(Site::caller(), Poster::NOBODY, Instant::from_nanos(0), Manner::PLAIN));
+    });
+    VecDeque::from(block)
+}
+
+/// Much that was posted.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    filled: VecDeque<VecDeque<Posted>>,
+    len: usize,
+    /// Blocks that are empty.
+    spare: Vec<VecDeque<Posted>>,
+    /// How many of these are worth keeping.
+    keeps: usize,
+}
+
+impl Blocks {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts it at the end.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, posted: Posted) {
+        let block = match self.filled.back_mut() {
+            Some(block) if block.len() < PLACES => block,
+            _ => self.begin_block(),
+        };
+        block.push_back(posted);
+        self.len += 1;
+    }
+
+    #[inline(never)]
+    fn begin_block(&mut self) -> &mut VecDeque<Posted> {
+        let block = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(PLACES));
+        self.filled.push_back(block);
+        self.filled.back_mut().expect("it has just been put there")
+    }
+
+    /// Whether a block has been begun for which there was no spare one, and much is here already, so that the next one is
+    /// soon missed as well.
+    #[inline(always)]
+    pub(crate) fn is_short(&self) -> bool {
+        self.spare.is_empty() && self.len > FEW * PLACES && self.filled.back().is_some_and(|last| last.len() == 1)
+    }
+
+    /// Takes a block from [`new_block`] for later.
+    pub(crate) fn give(&mut self, block: VecDeque<Posted>) {
+        self.spare.push(block);
+    }
+
+    /// Takes the first block out.
+    pub(crate) fn take_first(&mut self) -> Option<VecDeque<Posted>> {
+        let block = self.filled.pop_front()?;
+        self.len -= block.len();
+        Some(block)
+    }
+
+    /// Keeps an empty block, if it is one and another is worth keeping.
+    pub(crate) fn reuse(&mut self, block: VecDeque<Posted>) {
+        if block.capacity() == PLACES && self.spare.len() < self.keeps.max(FEW) {
+            self.spare.push(block);
+        }
+    }
+
+    /// Puts all of `newer` at the end. What has become empty here is left there: as much is going to be needed again.
+    pub(crate) fn append(&mut self, newer: &mut Blocks) {
+        self.keeps = newer.filled.len().max(self.keeps / 2);
+        self.len += mem::take(&mut newer.len);
+        match self.filled.back_mut() {
+            None => mem::swap(&mut self.filled, &mut newer.filled),
+            Some(last) => {
+                // Many blocks with little in each would be more room than what is there needs.
+                while let Some(mut next) = newer.filled.pop_front_if(|next| last.len() + next.len() <= PLACES) {
+                    last.append(&mut next);
+                    newer.spare.push(next);
+                }
+                self.filled.append(&mut newer.filled);
+            }
+        }
+        newer.spare.append(&mut self.spare);
+        let too_many = newer.spare.len().saturating_sub(self.keeps.max(FEW));
+        newer.spare.truncate(newer.spare.len() - too_many.min(AT_A_TIME));
+    }
+
+    /// Gives back what is not needed while there is nothing here.
+    pub(crate) fn trim(&mut self) {
+        self.spare.truncate(FEW);
+        self.spare.shrink_to(FEW);
+        self.filled.shrink_to(FEW);
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Posted> {
+        self.filled.back()?.back()
+    }
+
+    #[inline(always)]
+    pub(crate) fn newest_mut(&mut self) -> Option<&mut Posted> {
+        self.filled.back_mut()?.back_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Posted> + '_ {
+        self.filled.iter().flatten()
+    }
+
+    /// How many there is room for.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        (self.filled.len() + self.spare.len()) * PLACES
+    }
+}
