@@ -23,9 +23,10 @@ pub(crate) fn map(len: usize) -> io::Result<NonNull<u8>> {
 /// Gives memory back to the system.
 ///
 /// # Safety
-/// It came from [`map`] with this length, and nobody uses it any more.
+/// It came from [`map`] with this length, or from several that lie side by side and have this length together, and nobody
+/// uses it any more.
 pub(crate) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
-    // SAFETY: the caller says that this is a mapping of its own.
+    // SAFETY: the caller says that all of it is mappings of its own.
     let unmapped = unsafe { munmap(memory.as_ptr().cast(), len) };
     debug_assert!(unmapped.is_ok(), "a mapping that exists can be undone");
 }

@@ -3,8 +3,9 @@
 //! Large blocks come straight from the system, by size classes: an allocator keeps what a burst of messages has left, more
 //! or less of it by what lies in between, and a mapping goes back whole. But a new one is touched page by page, which costs
 //! more than filling it, so a block that is freed waits for the next request of its class. All that waits is at most
-//! [`MOST_BYTES`] in the process; what is beyond goes back at once, from the class that has the most. Small blocks are the
-//! allocator's business.
+//! [`MOST_BYTES`] in the process. What would be beyond makes half of them go back, the oldest of the class that has the most
+//! first: to unmap is a call of the system that interrupts other processors, and blocks of a burst lie side by side, so many
+//! of them are one call. Small blocks are the allocator's business.
 //!
 //! # Invariants
 //! - What is listed in a class was mapped with the size of that class, and nobody else uses it: it is listed by
@@ -75,15 +76,44 @@ impl Kept {
         Some(memory)
     }
 
-    /// Keeps a block; what there is no room for any more comes back.
-    fn keep(&mut self, memory: NonNull<u8>, class: Class) -> Option<(NonNull<u8>, Class)> {
+    /// Keeps a block. When there is no room for it, what goes back comes out, so that half of the room is free.
+    fn keep(&mut self, memory: NonNull<u8>, class: Class) -> Vec<Range> {
         self.classes[class.index].push(Memory(memory));
         self.bytes += class.size;
-        if self.bytes <= MOST_BYTES {
-            return None;
+        if self.bytes <= MOST_BYTES { Vec::new() } else { self.make_room() }
+    }
+
+    #[cold]
+    fn make_room(&mut self) -> Vec<Range> {
+        let mut surplus = Vec::new();
+        while self.bytes > MOST_BYTES / 2 {
+            let most = (0..CLASSES).map(Class::at).max_by_key(|class| self.classes[class.index].len() * class.size);
+            let Some(Class { index, size }) = most else { break };
+            let too_many = (self.bytes - MOST_BYTES / 2).div_ceil(size).min(self.classes[index].len());
+            self.bytes -= too_many * size;
+            surplus.extend(self.classes[index].drain(..too_many).map(|Memory(start)| Range { start, len: size }));
         }
-        let most = (0..CLASSES).map(Class::at).max_by_key(|class| self.classes[class.index].len() * class.size)?;
-        Some((self.take(most)?, most))
+        surplus
+    }
+}
+
+/// Memory that is listed nowhere any more.
+struct Range {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Range {
+    /// Gives ranges back, those that lie side by side at once.
+    #[cold]
+    fn unmap_all(mut ranges: Vec<Range>) {
+        ranges.sort_unstable_by_key(|range| range.start);
+        for side_by_side in ranges.chunk_by(|one, next| one.start.addr().get() + one.len == next.start.addr().get()) {
+            let len = side_by_side.iter().map(|range| range.len).sum();
+            // SAFETY: each was listed in its class (invariant) and is not any more, and together they are `len` bytes without
+            // a gap.
+            unsafe { pages::unmap(side_by_side[0].start, len) };
+        }
     }
 }
 
@@ -126,9 +156,8 @@ pub(super) unsafe fn give_back(memory: NonNull<u8>, layout: Layout) {
         return unsafe { dealloc(memory.as_ptr(), layout) };
     };
     let surplus = KEPT.lock().keep(memory, class);
-    if let Some((memory, class)) = surplus {
-        // SAFETY: it was listed in this class (invariant), and is not any more.
-        unsafe { pages::unmap(memory, class.size) };
+    if !surplus.is_empty() {
+        Range::unmap_all(surplus);
     }
 }
 
@@ -164,5 +193,42 @@ mod tests {
             unsafe { give_back(memory, layout) };
             assert!(KEPT.lock().bytes <= MOST_BYTES);
         }
+    }
+
+    /// What goes back goes in any order, side by side or not, and nothing between goes with it.
+    #[test]
+    fn what_lies_between_ranges_that_go_back_stays() {
+        const PIECES: usize = 7;
+        let start = pages::map(PIECES * SMALLEST).expect("memory");
+        // SAFETY: each piece lies within the mapping.
+        let piece = |nth: usize| Range { start: unsafe { start.add(nth * SMALLEST) }, len: SMALLEST };
+        let stay = [2, 5];
+        // SAFETY: the pieces are mapped, and nobody else's.
+        stay.iter().for_each(|&nth| unsafe { piece(nth).start.write_bytes(nth as u8, SMALLEST) });
+        Range::unmap_all([4, 0, 6, 1, 3].map(piece).into());
+        for nth in stay {
+            // SAFETY: these two are mapped still.
+            let bytes = unsafe { std::slice::from_raw_parts(piece(nth).start.as_ptr(), SMALLEST) };
+            assert!(bytes.iter().all(|&byte| byte == nth as u8));
+        }
+        Range::unmap_all(stay.map(piece).into());
+    }
+
+    #[test]
+    fn half_of_the_room_is_free_after_it_was_full() {
+        let size =
+            Class::of(Layout::from_size_align(LARGEST, 16).expect("a size")).expect("it is within the bounds").size;
+        let mut kept = Kept { classes: [const { Vec::new() }; CLASSES], bytes: 0 };
+        let class = class_of(size).expect("a class");
+        let mut gone = 0;
+        for nth in 1..=4 * MOST_BYTES / size {
+            // Nobody touches it.
+            let memory = NonNull::new(std::ptr::without_provenance_mut(nth * size)).expect("not null");
+            let surplus = kept.keep(memory, class);
+            gone += surplus.len();
+            assert!(kept.bytes <= MOST_BYTES && (surplus.is_empty() || kept.bytes <= MOST_BYTES / 2));
+            assert_eq!((kept.bytes / size + gone, kept.bytes), (nth, kept.classes[class.index].len() * size));
+        }
+        assert!(gone > 0);
     }
 }
