@@ -1,4 +1,5 @@
-//! Goal: a standing read is told of everything, each call a callback of its own, and ends in exactly one way.
+//! Goal: a standing read is told of everything, each call a callback of its own, and ends in exactly one way; one that is
+//! handed messages loses none, and is called for nothing else.
 //! Method: on the foreground runtime, where nothing moves unless the test turns the crank; one race under the explorer.
 
 mod common;
@@ -8,7 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{Log, add_up};
 use fuchsine_dispatcher::testing::{ForegroundRuntime, explore};
-use fuchsine_dispatcher::{Channel, Dispatcher, DispatcherBuilder, Message, PanicPolicy, RuntimeBuilder, Status};
+use fuchsine_dispatcher::{
+    Channel, Dispatcher, DispatcherBuilder, DispatcherHandle, Limits, Message, PanicPolicy, RuntimeBuilder, Status,
+};
 
 /// Notes its own end.
 struct Held(Log);
@@ -50,6 +53,23 @@ impl Bench {
                 then()
             })
             .expect("registered");
+    }
+
+    /// A handler of messages that notes each byte that it is handed, and the end.
+    #[track_caller]
+    fn receive(&self) {
+        let (log, held) = (self.log.clone(), Held(self.log.clone()));
+        self.far
+            .begin_receiving(&self.reader, move |outcome| {
+                let _held = &held;
+                log.add(format!("{:?}", outcome.map(|message| message.bytes()[0])));
+                ControlFlow::Continue(())
+            })
+            .expect("registered");
+    }
+
+    fn send(&self, byte: u8) {
+        self.near.write(Message::from_bytes(&[byte])).expect("the reader is open");
     }
 
     /// One that takes one message each time.
@@ -348,5 +368,133 @@ fn in_every_order_each_message_is_read_or_left_and_the_last_word_is_an_error() {
         let (messages, errors) = *read.lock().expect("nobody panics");
         assert!(errors <= 1);
         assert_eq!(messages + far.queued_messages(), 3);
+    });
+}
+
+#[test]
+fn each_message_is_handed_in_order_and_at_last_the_close() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.send(2);
+    bench.receive();
+    assert_eq!(bench.run(), ["Ok(1)", "Ok(2)"], "what was there, by one turn");
+    bench.send(3);
+    assert_eq!((bench.run(), bench.far.queued_messages()), (vec!["Ok(3)".to_owned()], 0));
+    // From a callback of another driver it is called inline, and the message never waits.
+    let writer = bench.runtime.new_driver("writer").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    let (near, log) = (Arc::clone(&bench.near), bench.log.clone());
+    writer
+        .post_task(move |_| {
+            (4..6).for_each(|byte| near.write(Message::from_bytes(&[byte])).expect("the reader is open"));
+            log.add("written");
+        })
+        .expect("accepted");
+    assert_eq!((bench.run(), bench.reader.dump().inlined), (["Ok(4)", "Ok(5)", "written"].map(String::from).into(), 2));
+    bench.send(6);
+    bench.near = Arc::new(Channel::pair().0);
+    assert_eq!(bench.run(), ["Ok(6)", "Err(PeerClosed)", "dropped"]);
+    let counters = bench.reader.counters();
+    assert_eq!((counters.accepted, counters.ran, counters.pending), (7, 7, 0), "{counters:?}");
+    bench.end();
+}
+
+#[test]
+fn for_what_another_has_read_it_is_not_called_and_more_may_come() {
+    let bench = Bench::new();
+    bench.receive();
+    bench.send(1);
+    assert_eq!(bench.far.try_read().expect("it waits for the handler's turn").bytes(), [1]);
+    assert_eq!(bench.run(), [""; 0]);
+    bench.send(2);
+    assert_eq!(bench.run(), ["Ok(2)"]);
+    drop(bench.far.cancel_read().expect("it waits"));
+    assert_eq!(bench.log.take(), ["dropped"]);
+    bench.end();
+}
+
+/// What a shutdown, a cancel or a break comes before is not taken.
+#[test]
+fn what_it_is_not_handed_stays_queued() {
+    let bench = Bench::new();
+    bench.receive();
+    bench.send(1);
+    bench.reader.shutdown_async();
+    assert_eq!(bench.run(), ["Err(Canceled)", "dropped"]);
+    assert_eq!(bench.far.try_read().expect("nobody took it").bytes(), [1]);
+    bench.end();
+
+    let bench = Bench::new();
+    bench.receive();
+    bench.send(1);
+    drop(bench.far.cancel_read().expect("it has not begun"));
+    assert_eq!((bench.run(), bench.far.queued_messages()), (vec!["dropped".to_owned()], 1));
+    bench.end();
+}
+
+/// Each time that a message leaves a full queue, whoever waits for the room is told, also when the handler begins again at once.
+#[test]
+fn who_waits_for_the_room_of_what_is_handed_is_told() {
+    fn keep_full(near: &Arc<Channel>, writer: &DispatcherHandle, byte: u8) {
+        let (end, home) = (Arc::clone(near), writer.clone());
+        let told = move |_| {
+            end.write(Message::from_bytes(&[byte])).expect("there is room");
+            if byte < 4 {
+                keep_full(&end, &home, byte + 1);
+            }
+        };
+        near.begin_writable(writer, 1, told).expect("registered");
+    }
+    let mut bench = Bench::new();
+    let (near, far) = Channel::pair_with(Limits::default().messages(2));
+    (bench.near, bench.far) = (Arc::new(near), Arc::new(far));
+    let writer = bench.runtime.new_driver("writer").new_dispatcher(DispatcherBuilder::new()).expect("created");
+    bench.send(1);
+    bench.send(2);
+    keep_full(&bench.near, &writer.handle(), 3);
+    bench.receive();
+    assert_eq!(bench.run(), ["Ok(1)", "Ok(2)", "Ok(3)", "Ok(4)"]);
+    drop(bench.far.cancel_read().expect("it waits"));
+    assert_eq!(bench.log.take(), ["dropped"]);
+    bench.end();
+}
+
+/// Whatever the order of writes, another reader, and shutdown: each message is handed, read or left, in order.
+#[test]
+fn in_every_order_each_message_is_handed_once_or_left() {
+    explore(0..300, |runtime| {
+        let new =
+            |name: &str| runtime.new_driver(name).new_dispatcher(DispatcherBuilder::new().name(name)).expect("created");
+        let (reader, writer, other) = (new("reader"), new("writer"), new("other"));
+        let (near, far) = Channel::pair();
+        let far = Arc::new(far);
+        let handed = Arc::new(Mutex::new((Vec::new(), 0)));
+        let noting = Arc::clone(&handed);
+        far.begin_receiving(&reader, move |outcome| {
+            let mut handed = noting.lock().expect("nobody panics");
+            assert_eq!(handed.1, 0, "an error is the last word");
+            match outcome {
+                Ok(message) => handed.0.push(message.bytes()[0]),
+                Err(_) => handed.1 += 1,
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("registered");
+        let write = move |_| (0..3).for_each(|byte| near.write(Message::from_bytes(&[byte])).expect("it is open"));
+        writer.post_task(write).expect("accepted");
+        let (end, stopped, noting) = (Arc::clone(&far), reader.handle(), Arc::clone(&handed));
+        other
+            .post_task(move |_| {
+                if let Ok(message) = end.try_read() {
+                    noting.lock().expect("nobody panics").0.push(message.bytes()[0]);
+                }
+                stopped.shutdown_async();
+            })
+            .expect("accepted");
+        runtime.run_until_idle();
+        let (mut messages, errors) = std::mem::take(&mut *handed.lock().expect("nobody panics"));
+        assert!(errors <= 1);
+        messages.sort_unstable();
+        messages.extend(std::iter::from_fn(|| far.try_read().ok()).map(|message| message.bytes()[0]));
+        assert_eq!(messages, [0, 1, 2]);
     });
 }

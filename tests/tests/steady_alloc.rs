@@ -110,6 +110,37 @@ fn standing_reads(rounds: u64) -> u64 {
     counted
 }
 
+/// The same between two handlers that are handed each message.
+fn handed_messages(rounds: u64) -> u64 {
+    let runtime = ForegroundRuntime::new();
+    let (client, server) = (dispatcher(&runtime, "client"), dispatcher(&runtime, "server"));
+    let (near, far) = Channel::pair();
+    let (near, far) = (Arc::new(near), Arc::new(far));
+    let end = Arc::clone(&far);
+    far.begin_receiving(&server, move |request| {
+        let Ok(request) = request else { return ControlFlow::Break(()) };
+        // A client that has gone needs no answer.
+        let _ = end.write(request.recycle(LEN));
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    let (end, mut left) = (Arc::clone(&near), rounds);
+    near.begin_receiving(&client, move |reply| {
+        let reply = reply.expect("the server is there").recycle(LEN);
+        left -= 1;
+        if left == 0 {
+            return ControlFlow::Break(());
+        }
+        end.write(reply).expect("the server is there");
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    client.post_task(move |_| near.write(Message::with_len(LEN)).expect("the server is there")).expect("accepted");
+    let counted = allocations(&runtime);
+    assert!(server.dump().inlined >= rounds);
+    counted
+}
+
 fn call(end: Arc<Channel>, home: DispatcherHandle, left: u64, request: Message) {
     let (again, handle) = (Arc::clone(&end), home.clone());
     let call = end.begin_call(&handle, request, Instant::INFINITE, move |reply| {
@@ -204,6 +235,12 @@ fn round_trips_between_handlers_allocate_nothing() {
 #[test]
 fn round_trips_between_standing_reads_allocate_nothing() {
     assert_steady(standing_reads);
+}
+
+/// Shows D5.
+#[test]
+fn round_trips_of_messages_that_are_handed_allocate_nothing() {
+    assert_steady(handed_messages);
 }
 
 #[test]

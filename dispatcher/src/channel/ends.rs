@@ -105,6 +105,14 @@ impl<M, R: WaitOp> End<M, R> {
         self.begun = self.begun.wrapping_add(u32::from(has_begun));
     }
 
+    /// The handler of a registration begins, by a lock of its own.
+    #[inline]
+    pub(super) fn handler_begins(&mut self, wanted: Wanted, generation: u64) -> Option<R> {
+        self.begun = self.begun.wrapping_add(1);
+        let is_open = self.is_open;
+        self.slot(wanted).handler_begins(generation, is_open)
+    }
+
     #[inline]
     pub(super) fn slot(&mut self, wanted: Wanted) -> &mut Slot<R> {
         match wanted {

@@ -9,7 +9,7 @@
 //! | `message`, `value` | what travels, and the handles that travel with it; any value as one of them |
 //! | `pair`, `ends`, `polls` | the state machine of the two ends; the ends as data; futures that wait there |
 //! | `slot`, `calls`, `wait_op` | what an end waits for; its calls; what a registration is to them |
-//! | `channel`, `registration`, `channel_read`, `standing_read`, `writable` | an end; what is registered on it: reads, waits for room |
+//! | `channel`, `registration`, `channel_read`, `standing_read`, `receive`, `writable` | an end; what is registered on it: reads, handlers of messages, waits for room |
 //! | `call`, `txid` | requests and their replies; what ties one to the other |
 //! | `typed` | clients and servers that exchange Rust values |
 //! | `token` | the rendezvous of two drivers |
@@ -39,6 +39,8 @@ mod error;
 mod limits;
 #[cfg(all(test, loom))]
 mod loom_pair;
+#[cfg(all(test, loom))]
+mod loom_standing;
 #[cfg(not(loom))]
 mod message;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -48,6 +50,8 @@ mod pair;
 mod pair_tests;
 mod polls;
 mod readers;
+#[cfg(not(loom))]
+mod receive;
 #[cfg(not(loom))]
 mod registration;
 #[cfg(all(test, shuttle))]

@@ -22,6 +22,7 @@ use super::calls::{Caller, Left};
 use super::ends::{End, QueueLength, Side, State, Wanted};
 use super::limits::Limits;
 use super::readers::Readers;
+use super::slot::Term;
 use super::wait_op::{Anew, Completion, Next, WaitOp};
 use crate::status::Status;
 use crate::sync::Mutex;
@@ -89,7 +90,7 @@ pub(crate) enum Reply<M> {
     Late(M),
 }
 
-impl<M: Queued, R: WaitOp> Pair<M, R> {
+impl<M: Queued, R: WaitOp<Message = M>> Pair<M, R> {
     pub(crate) fn new(limits: Limits) -> Self {
         let state = State { ends: [End::new(Side::A), End::new(Side::B)], limits };
         Pair {
@@ -126,6 +127,13 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     #[inline]
     fn push(&self, state: &mut State<M, R>, from: Side, message: M, next: &mut Next<R>) {
         let reader = &mut state.ends[from.other() as usize];
+        // Nothing is queued while one waits that takes it, so nothing is overtaken.
+        if reader.reading.takes_the_next() {
+            reader.is_ready(Wanted::Message, next);
+            if let Next::Run(begun) = next {
+                return R::hand(begun, message);
+            }
+        }
         reader.bytes += message.byte_len();
         reader.queue.push_back(message);
         // ORDERING: Relaxed; see `note_news`.
@@ -206,15 +214,15 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     /// number; `None` when the dispatcher refuses.
     #[inline]
     pub(crate) fn register(&self, side: Side, accept: impl FnOnce(bool, u64) -> Option<R>) -> Result<(), Status> {
-        self.register_as(side, false, accept)
+        self.register_as(side, Term::Once, accept)
     }
 
-    /// Like [`register`](Pair::register); one that `stays` keeps its place while its handler runs.
+    /// Like [`register`](Pair::register); one that stays keeps its place while its handler runs.
     #[inline]
     pub(crate) fn register_as(
         &self,
         side: Side,
-        stays: bool,
+        term: Term,
         accept: impl FnOnce(bool, u64) -> Option<R>,
     ) -> Result<(), Status> {
         let mut state = self.state.lock();
@@ -224,7 +232,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         if !peer_is_open && !is_ready {
             return Err(Status::PeerClosed);
         }
-        end.reading.register(is_ready, stays, accept)
+        end.reading.register(is_ready, term, accept)
     }
 
     /// The handler of a wait for messages that stays has returned, which is told by this alone, and it waits for the next.
@@ -236,7 +244,17 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         generation: u64,
         accept: impl FnOnce(Option<Completion>, u64) -> Option<Anew<R>>,
     ) {
-        let mut state = self.state.lock();
+        Self::register_again_in(&mut self.state.lock(), side, generation, accept);
+    }
+
+    /// Whether its handler has begun again.
+    #[inline(always)]
+    fn register_again_in(
+        state: &mut State<M, R>,
+        side: Side,
+        generation: u64,
+        accept: impl FnOnce(Option<Completion>, u64) -> Option<Anew<R>>,
+    ) -> bool {
         let peer_is_open = state.ends[side.other() as usize].is_open;
         let end = &mut state.ends[side as usize];
         let there = match (end.is_open, end.queue.is_empty(), peer_is_open) {
@@ -249,6 +267,24 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
         if !has_begun {
             end.begun = end.begun.wrapping_sub(1);
         }
+        has_begun
+    }
+
+    /// [`register_again`](Pair::register_again) for one that takes messages: what comes back is the next one, if its handler
+    /// has begun again and nobody waits for the room that it leaves.
+    #[inline]
+    pub(crate) fn register_to_take(
+        &self,
+        side: Side,
+        generation: u64,
+        accept: impl FnOnce(Option<Completion>, u64) -> Option<Anew<R>>,
+    ) -> Option<M> {
+        let mut state = self.state.lock();
+        let has_begun = Self::register_again_in(&mut state, side, generation, accept);
+        if !has_begun || !state.ends[side.other() as usize].writing.is_idle() {
+            return None;
+        }
+        self.pop(&mut state, side, &mut Next::Nothing)
     }
 
     /// The handler of a wait for messages that stayed has returned for the last time.
@@ -270,7 +306,7 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
             Some(status) => return Err(status),
         };
         let end = &mut state.ends[side as usize];
-        end.writing.register(is_ready, false, accept)?;
+        end.writing.register(is_ready, Term::Once, accept)?;
         end.wanted_bytes = bytes;
         Ok(())
     }
@@ -278,11 +314,15 @@ impl<M: Queued, R: WaitOp> Pair<M, R> {
     /// The handler of a registration begins: the end is free for the next one. What is left of the registration is
     /// dropped by the caller.
     pub(crate) fn handler_begins(&self, side: Side, wanted: Wanted, generation: u64) -> Option<R> {
+        self.state.lock().ends[side as usize].handler_begins(wanted, generation)
+    }
+
+    /// [`handler_begins`](Pair::handler_begins) for one that takes messages, and the oldest message. There may be none: somebody
+    /// else has read it, or the end has closed. Somebody may wait for the room that it leaves.
+    pub(crate) fn taker_begins(&self, side: Side, generation: u64, next: &mut Next<R>) -> (Option<R>, Option<M>) {
         let mut state = self.state.lock();
-        let end = &mut state.ends[side as usize];
-        end.begun = end.begun.wrapping_add(1);
-        let is_open = end.is_open;
-        end.slot(wanted).handler_begins(generation, is_open)
+        let ended = state.ends[side as usize].handler_begins(Wanted::Message, generation);
+        (ended, self.pop(&mut state, side, next))
     }
 
     /// The handler has returned.

@@ -37,6 +37,7 @@ struct Op {
 impl WaitOp for Op {
     type Handler = ();
     type Begun = Op;
+    type Message = Letter;
 
     fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)> {
         self.complete(Completion::Ready);
@@ -45,6 +46,10 @@ impl WaitOp for Op {
         }
         *next = Next::Run(self);
         None
+    }
+
+    fn hand(_: &mut Op, _: Letter) {
+        unreachable!("none of these takes messages");
     }
 
     fn run(begun: Op) {

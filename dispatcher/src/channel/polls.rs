@@ -11,7 +11,7 @@ use super::slot::Seat;
 use super::wait_op::{Next, WaitOp};
 use crate::status::Status;
 
-impl<M: Queued, R: WaitOp> Pair<M, R> {
+impl<M: Queued, R: WaitOp<Message = M>> Pair<M, R> {
     /// The outcome of a call for a caller that is no callback, or the waker is noted.
     pub(crate) fn poll_call(&self, side: Side, number: u32, waker: &Waker) -> Poll<Result<M, Status>> {
         let mut own = None;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::channel::{Channel, ChannelPair};
 use super::ends::{Side, Wanted};
+use super::message::Message;
 use super::wait_op::{Completion, Next, Schedule, WaitOp};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::again::BEGUN_AGAIN;
@@ -40,6 +41,7 @@ fn origin() -> Origin {
 impl WaitOp for Registered {
     type Handler = Callback;
     type Begun = Claimed;
+    type Message = Message;
 
     #[inline]
     fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)> {
@@ -48,6 +50,11 @@ impl WaitOp for Registered {
             self.dispatcher.claim(id, IS_READY, origin(), |claimed| *next = Next::Run(claimed))?;
         let schedule = if schedule { Schedule::Yes } else { Schedule::No };
         Some((Registered { dispatcher, id }, schedule))
+    }
+
+    #[inline]
+    fn hand(begun: &mut Claimed, message: Message) {
+        begun.hand(&mut Some(message));
     }
 
     #[inline]

@@ -39,8 +39,19 @@ pub(super) struct Slot<R> {
     waiting: Waiting<R>,
     /// The number of the newest registration or awaiting future.
     generation: u64,
-    /// Whether that registration stays.
-    stays: bool,
+    /// What becomes of that registration.
+    term: Term,
+}
+
+/// What becomes of a registration when its handler begins, and what the handler gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Term {
+    /// It ends.
+    Once,
+    /// It stays.
+    Stays,
+    /// It stays, and its handler is handed the message.
+    StaysAndTakes,
 }
 
 /// What a future that polls finds.
@@ -56,7 +67,7 @@ pub(super) enum Seat {
 
 impl<R> Slot<R> {
     pub(super) const fn new() -> Self {
-        Slot { waiting: Waiting::Idle, generation: 0, stays: false }
+        Slot { waiting: Waiting::Idle, generation: 0, term: Term::Once }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -71,7 +82,7 @@ impl<R> Slot<R> {
     pub(super) fn register(
         &mut self,
         is_there: bool,
-        stays: bool,
+        term: Term,
         accept: impl FnOnce(bool, u64) -> Option<R>,
     ) -> Result<(), Status> {
         if !self.is_idle() {
@@ -80,7 +91,7 @@ impl<R> Slot<R> {
         self.generation += 1;
         let op = accept(is_there, self.generation).ok_or(Status::Unavailable)?;
         self.waiting = if is_there { Waiting::Notified(op) } else { Waiting::Armed(op) };
-        self.stays = stays;
+        self.term = term;
         Ok(())
     }
 
@@ -145,10 +156,15 @@ impl<R> Slot<R> {
             return None;
         }
         let op = self.unregister();
-        if self.stays && (op.is_some() || !is_open) {
+        if self.term != Term::Once && (op.is_some() || !is_open) {
             self.waiting = Waiting::Inside;
         }
         op
+    }
+
+    /// Whether what is registered waits for a message that it takes.
+    pub(super) fn takes_the_next(&self) -> bool {
+        self.term == Term::StaysAndTakes && matches!(self.waiting, Waiting::Armed(_))
     }
 
     /// Who is on the seat, for the future of this mark.
@@ -218,7 +234,7 @@ impl<R: WaitOp> Slot<R> {
             Waiting::Awaited(waker) => *next = Next::Wake(waker),
             Waiting::Armed(op) => match op.ready(next) {
                 None => {
-                    if self.stays {
+                    if self.term != Term::Once {
                         self.waiting = Waiting::Inside;
                     }
                     return true;

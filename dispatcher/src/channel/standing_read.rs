@@ -10,6 +10,7 @@ use super::channel::{Channel, ChannelPair};
 use super::ends::Wanted;
 use super::error::Refused;
 use super::registration::{HAS_BEGUN, IS_READY, Place, Registered};
+use super::slot::Term;
 use super::wait_op::{Anew, Completion};
 use crate::runtime::DispatcherHandle;
 use crate::runtime::again::{Accepted, Again};
@@ -19,33 +20,17 @@ use crate::status::Status;
 use crate::sync::Arc;
 use crate::sync::probe::{self, Point};
 
-/// What is called each time that there is something to read.
-pub(super) trait Stand: Send + 'static {
-    /// There is something, or why nothing more will come. Whether it waits for more.
-    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()>;
-
-    /// It would have waited for more, and its dispatcher shuts down. It is dropped next, and nothing that it does here may
-    /// panic.
-    fn is_refused(&mut self) {}
-}
-
-impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stand for F {
-    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()> {
-        self(outcome)
-    }
-}
-
 /// A handler as a callback that stays.
-struct StandingFn<S> {
+struct StandingFn<F> {
     pair: Arc<ChannelPair>,
     place: Place,
-    handler: S,
+    handler: F,
 }
 
 /// Notes the end of a handler and gives its place up, also if it panics.
-struct Ends<'a> {
-    pair: &'a ChannelPair,
-    place: Place,
+pub(super) struct Ends<'a> {
+    pub(super) pair: &'a ChannelPair,
+    pub(super) place: Place,
 }
 
 impl Drop for Ends<'_> {
@@ -55,7 +40,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-impl<S: Stand> Stay for StandingFn<S> {
+impl<F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static> Stay for StandingFn<F> {
     fn invoke(&mut self, outcome: Outcome) -> Then {
         let StandingFn { pair, place, handler } = self;
         if outcome != HAS_BEGUN {
@@ -64,7 +49,7 @@ impl<S: Stand> Stay for StandingFn<S> {
         let ends = Ends { pair, place: *place };
         probe::point(Point::Begin);
         let told = outcome.into_result().map(drop);
-        if handler.stand(told).is_break() || told.is_err() {
+        if handler(told).is_break() || told.is_err() {
             return Then::Ended;
         }
         // Its end is noted when it is registered anew.
@@ -73,27 +58,28 @@ impl<S: Stand> Stay for StandingFn<S> {
     }
 
     fn wait_again(&mut self, again: &mut Again<'_>) {
-        let StandingFn { pair, place, handler } = self;
+        let StandingFn { pair, place, .. } = self;
         probe::point(Point::Read);
         let side = place.side();
-        let mut is_refused = false;
         pair.register_again(side, place.generation(), |there, generation| {
             *place = Place::new(side, Wanted::Message, generation);
-            let accepted = again.accept(there.map(|there| match there {
-                Completion::Ready => IS_READY,
-                Completion::PeerClosed => Outcome::Failed(Status::PeerClosed),
-                Completion::Canceled => Outcome::Canceled,
-            }));
-            is_refused = accepted.is_none();
-            Some(match accepted? {
-                Accepted::HasBegun => Anew::HasBegun,
-                Accepted::Waits(id) => Anew::Waits(Registered { dispatcher: Arc::clone(again.dispatcher()), id }),
-            })
+            accept_again(again, there)
         });
-        if is_refused {
-            handler.is_refused();
-        }
     }
+}
+
+/// Has a handler that has returned accepted anew, with what there is to be told already.
+#[inline(always)]
+pub(super) fn accept_again(again: &mut Again<'_>, there: Option<Completion>) -> Option<Anew<Registered>> {
+    let accepted = again.accept(there.map(|there| match there {
+        Completion::Ready => IS_READY,
+        Completion::PeerClosed => Outcome::Failed(Status::PeerClosed),
+        Completion::Canceled => Outcome::Canceled,
+    }))?;
+    Some(match accepted {
+        Accepted::HasBegun => Anew::HasBegun,
+        Accepted::Waits(id) => Anew::Waits(Registered { dispatcher: Arc::clone(again.dispatcher()), id }),
+    })
 }
 
 impl Channel {
@@ -144,19 +130,9 @@ impl Channel {
     where
         F: FnMut(Result<(), Status>) -> ControlFlow<()> + Send + 'static,
     {
-        self.begin_standing_read_as(Site::caller(), dispatcher, handler)
-    }
-
-    /// Like [`begin_standing_read`](Channel::begin_standing_read), with what is listed as the caller.
-    pub(super) fn begin_standing_read_as<S: Stand>(
-        &self,
-        site: Site,
-        dispatcher: &DispatcherHandle,
-        handler: S,
-    ) -> Result<(), Refused<S>> {
         let make = |pair, place, handler| Callback::staying(StandingFn { pair, place, handler });
-        self.begin_wait_as(Wanted::Message, dispatcher, site, handler, make, |pair, accept| {
-            pair.register_as(self.side, true, accept)?;
+        self.begin_wait_as(Wanted::Message, dispatcher, Site::caller(), handler, make, |pair, accept| {
+            pair.register_as(self.side, Term::Stays, accept)?;
             pair.readers.note(self.side, dispatcher.id().as_raw());
             Ok(())
         })

@@ -13,10 +13,17 @@ pub(crate) trait WaitOp: Clone {
     /// A handler that has begun and is still to be called.
     type Begun;
 
+    /// What is handed to a handler that takes messages.
+    type Message;
+
     /// A message, room for one, or the reply is there. Called under the lock of the pair: it runs nothing, and takes no
     /// lock but that of its dispatcher. `None`: the handler has begun, and is what is done next. Otherwise its dispatcher
     /// calls it later, or the operation has ended.
     fn ready(self, next: &mut Next<Self>) -> Option<(Self, Schedule)>;
+
+    /// Gives a handler that has begun the message that it was registered for. Called under the lock of the pair: it runs
+    /// nothing, and takes no lock.
+    fn hand(begun: &mut Self::Begun, message: Self::Message);
 
     /// Calls a handler that has begun. No lock is held.
     fn run(begun: Self::Begun);

@@ -314,8 +314,13 @@ impl Core {
     /// the coarse clock.
     #[inline]
     pub(crate) fn enter(&mut self, entry: &Entry, location: Site, since: Instant) -> ActiveId {
-        let what = ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location };
-        self.active.enter(what, entry.flavour, since)
+        self.active.enter(Self::what_runs(entry, location), entry.flavour, since)
+    }
+
+    /// As what a callback is listed while it runs.
+    #[inline]
+    pub(super) fn what_runs(entry: &Entry, location: Site) -> ActiveWhat {
+        ActiveWhat::Callback { kind: entry.kind, type_name: entry.callback.type_name_of(), location }
     }
 
     /// Counts what is accepted as ready, and of which no inline decision is made.

@@ -8,6 +8,7 @@
 //!
 //! Those of [`Core`] stand in `core.rs`.
 
+use std::any::Any;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
@@ -62,16 +63,22 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
+    /// Hands the callback what it waited for.
+    pub(crate) fn hand(&mut self, what: &mut dyn Any) {
+        self.callback.hand(what);
+    }
+
     /// Makes the call. No lock is held.
     #[inline]
-    pub(crate) fn run(self, outcome: Outcome) {
-        let Claimed { dispatcher, id, mut callback, active } = self;
-        let locked = call_stack::within_dispatcher(&dispatcher, || {
+    pub(crate) fn run(mut self, outcome: Outcome) {
+        let Claimed { dispatcher, id, callback, active } = &mut self;
+        let (id, active) = (*id, *active);
+        let locked = call_stack::within_dispatcher(dispatcher, || {
             dispatcher.note_begun(id, outcome, true);
-            match dispatcher.invoke(id, &mut callback, outcome) {
+            match dispatcher.invoke(id, callback, outcome) {
                 Then::Ended => None,
                 // It is called anew in its turn: the caller has waited long enough.
-                Then::WaitsAgain => match dispatcher.wait_again(&mut callback, active, false) {
+                Then::WaitsAgain => match dispatcher.wait_again(callback, active, false) {
                     GoesOn::Elsewhere(locked) => Some(locked),
                     GoesOn::Here(_) => unreachable!("an inline call is one"),
                 },
@@ -302,15 +309,17 @@ impl DispatcherInner {
             Some(Decision::Inline) => {
                 core.inline_counts.inlined += 1;
                 core.inside.callbacks += 1;
-                let Some((entry, location, source)) = core.queue.take_to_call(id) else {
+                let Some((entry, location, source)) = core.queue.to_be_called(id) else {
                     unreachable!("what is decided about is there")
                 };
                 probe::note(|| Note::Ready { ticket: id.ticket(self.id), told: outcome.as_told() });
-                core.count_end(entry.kind, outcome);
-                let active = core.enter(&entry, location, self.coarse_now());
+                let (what, kind, flavour) = (Core::what_runs(entry, location), entry.kind, entry.flavour);
+                core.count_end(kind, outcome);
+                let active = core.active.enter(what, flavour, self.coarse_now());
+                let callback = core.queue.take_callback(id).expect("it is there");
                 drop(core);
                 self.take_down(source);
-                inline(Claimed { dispatcher: self, id, callback: entry.callback, active });
+                inline(Claimed { dispatcher: self, id, callback, active });
                 None
             }
             Some(Decision::Deferred(reason)) => {

@@ -294,6 +294,12 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         done((again.is_err(), t.far.cancel_read()));
         status(read.map_err(|error| error.into_status()))
     }),
+    running("begin_receiving", |t| {
+        let read = t.far.begin_receiving(&t.target, |_| ControlFlow::Continue(()));
+        let again = t.far.begin_receiving(&t.target, |_| ControlFlow::Break(())).map_err(|error| error.into_inner());
+        done((again.is_err(), t.far.cancel_read()));
+        status(read.map_err(|error| error.into_status()))
+    }),
     any("begin_read of nobody", |t| status(t.closed.begin_read(&t.other, |_| ()).map_err(|error| error.into_status()))),
     any("cancel_read", |t| status(t.far.cancel_read())),
     silent("read", |t| once(t.far.read())),

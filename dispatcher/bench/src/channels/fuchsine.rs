@@ -116,6 +116,49 @@ pub(super) fn standing_round_trips(size: usize) -> Sample {
     finish(&runtime, sample.if_also(inlined >= trips)).named("standing reads")
 }
 
+/// The same with handlers that are handed each message.
+pub(super) fn handed_round_trips(size: usize) -> Sample {
+    let runtime = runtime(1);
+    let trips = trips(TRIPS, size);
+    let (client, server) = (
+        dispatcher(&runtime, "client", DispatcherBuilder::new()),
+        dispatcher(&runtime, "server", DispatcherBuilder::new()),
+    );
+    let (near, far) = Channel::pair();
+    let (near, far) = (Arc::new(near), Arc::new(far));
+    let (end, mut stamp) = (Arc::clone(&far), 0_u8);
+    far.begin_receiving(&server, move |request| {
+        let Ok(request) = request else { return ControlFlow::Break(()) };
+        assert!(lines_are(request.bytes(), stamp), "the request is whole");
+        stamp = stamp.wrapping_add(1);
+        end.write(request).expect("the client listens");
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    let (done, finished) = channel();
+    let (end, mut seen) = (Arc::clone(&near), 0);
+    near.begin_receiving(&client, move |reply| {
+        let mut message = reply.expect("the server answers");
+        assert!(lines_are(message.bytes(), seen as u8), "the reply is whole");
+        seen += 1;
+        if seen == trips {
+            done.send(seen).expect("it is awaited");
+            return ControlFlow::Break(());
+        }
+        write_lines(message.bytes_mut(), seen as u8);
+        end.write(message).expect("the server listens");
+        ControlFlow::Continue(())
+    })
+    .expect("registered");
+    let first = Message::with_len(size);
+    let watch = Stopwatch::start();
+    client.post_task(move |_| near.write(first).expect("the server listens")).expect("accepted");
+    let seen = finished.recv();
+    let sample = watch.stop(trips, seen == Ok(trips));
+    let inlined = server.dump().inlined;
+    finish(&runtime, sample.if_also(inlined >= trips)).named("handed messages")
+}
+
 /// Without sync calls the server runs inline on the client's thread; where it allows sync calls, each request takes a hop.
 pub(super) fn round_trips(size: usize, hop: bool) -> Sample {
     let runtime = runtime(if hop { 2 } else { 1 });

@@ -56,7 +56,12 @@ pub(crate) fn workloads() -> Vec<Workload> {
             "round trip of 64 B by channel between two idle drivers, inline (tokio: on one thread)",
             vec![
                 Run::new("fuchsine", || {
-                    vec![fuchsine::round_trips(SMALL, false), fuchsine::standing_round_trips(SMALL), touching(SMALL)]
+                    vec![
+                        fuchsine::round_trips(SMALL, false),
+                        fuchsine::standing_round_trips(SMALL),
+                        fuchsine::handed_round_trips(SMALL),
+                        touching(SMALL),
+                    ]
                 }),
                 Run::new("tokio-msg", || vec![tokio::round_trips(1, TRIPS, SMALL)]),
             ],

@@ -1,5 +1,6 @@
 //! One way: a driver writes 1,024 messages, the other one reads one a callback, as drivers of upstream do.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
@@ -52,6 +53,39 @@ struct Reading {
     done: Sender<u64>,
 }
 
+/// How the reader reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// One message for each registration, as drivers of upstream do.
+    Anew,
+    /// It is handed each message.
+    Handed,
+}
+
+impl Reading {
+    fn note(&mut self, message: &Message) {
+        self.wrong += u64::from(!lines_are(message.bytes(), self.seen as u8));
+        self.seen += 1;
+        if self.seen.is_multiple_of(self.burst) {
+            // The writer may have ended already, with what it wanted to know.
+            let _ = self.done.send(self.wrong);
+        }
+    }
+}
+
+/// Is handed each message.
+fn receive(mut reading: Reading) {
+    let (end, home) = (Arc::clone(&reading.end), reading.home.clone());
+    let registered = end.begin_receiving(&home, move |message| match message {
+        Ok(message) => {
+            reading.note(&message);
+            ControlFlow::Continue(())
+        }
+        Err(_) => ControlFlow::Break(()),
+    });
+    registered.expect("the end is free and the dispatcher runs");
+}
+
 /// Reads one message and registers anew: for it, or for what is already there.
 fn read_one(mut reading: Box<Reading>) {
     let (end, home) = (Arc::clone(&reading.end), reading.home.clone());
@@ -59,12 +93,7 @@ fn read_one(mut reading: Box<Reading>) {
         let Ok(message) = outcome.and_then(|()| reading.end.try_read().map_err(|error| error.status())) else {
             return;
         };
-        reading.wrong += u64::from(!lines_are(message.bytes(), reading.seen as u8));
-        reading.seen += 1;
-        if reading.seen.is_multiple_of(reading.burst) {
-            // The writer may have ended already, with what it wanted to know.
-            let _ = reading.done.send(reading.wrong);
-        }
+        reading.note(&message);
         read_one(reading);
     });
     // Refused only because the writer is gone or the dispatcher shuts down.
@@ -82,13 +111,17 @@ fn messages(first: u64, burst: u64, size: usize) -> Vec<Message> {
 }
 
 /// Bursts of so many messages of so many bytes, each burst made before its time counts; one operation is a message.
-pub(crate) fn bursts(reader: Reader, burst: u64, bursts: u64, size: usize) -> Sample {
+pub(crate) fn bursts(reader: Reader, reads: Reads, burst: u64, bursts: u64, size: usize) -> Sample {
     let runtime = runtime(2);
     let writer = dispatcher(&runtime, "writer", DispatcherBuilder::new());
     let home = dispatcher(&runtime, "reader", reader.builder());
     let (near, far) = Channel::pair();
     let (done, read) = channel();
-    read_one(Box::new(Reading { end: Arc::new(far), home: home.clone(), seen: 0, wrong: 0, burst, done }));
+    let reading = Reading { end: Arc::new(far), home: home.clone(), seen: 0, wrong: 0, burst, done };
+    match reads {
+        Reads::Anew => read_one(Box::new(reading)),
+        Reads::Handed => receive(reading),
+    }
     let near = Arc::new(near);
     let mut total = Took::default();
     let mut wrong = Ok(0);
@@ -103,7 +136,8 @@ pub(crate) fn bursts(reader: Reader, burst: u64, bursts: u64, size: usize) -> Sa
     let ops = burst * bursts;
     let inlined = home.dump().inlined;
     let as_meant = if reader == Reader::AllowSyncCalls { inlined == 0 } else { inlined == ops };
-    finish(&runtime, total.each(ops, wrong == Ok(0) && as_meant))
+    let sample = finish(&runtime, total.each(ops, wrong == Ok(0) && as_meant));
+    if reads == Reads::Handed { sample.named("handed messages") } else { sample }
 }
 
 fn by_tokio(size: usize) -> Sample {
@@ -140,8 +174,8 @@ fn by_tokio(size: usize) -> Sample {
 /// The workloads and who does them.
 pub(super) fn workloads() -> Vec<Workload> {
     let runs = |size, reader| {
-        let ours = move || vec![bursts(reader, BURST, how_many(size), size)];
-        vec![Run::new("fuchsine", ours), Run::new("tokio-msg", move || vec![by_tokio(size)])]
+        let ours = move || [Reads::Anew, Reads::Handed].map(|reads| bursts(reader, reads, BURST, how_many(size), size));
+        vec![Run::new("fuchsine", move || ours().into()), Run::new("tokio-msg", move || vec![by_tokio(size)])]
     };
     let of = |size: &str, way: &str| format!("one way, 1,024 messages of {size} at once, {way}");
     vec![

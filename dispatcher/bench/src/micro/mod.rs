@@ -8,7 +8,7 @@ mod dispatcher;
 mod message;
 mod round_trip;
 
-use crate::channels::one_way::{self, Reader};
+use crate::channels::one_way::{self, Reader, Reads};
 use crate::sample::{Sample, Stopwatch};
 use crate::workload::{Run, Workload, scaled};
 
@@ -47,7 +47,7 @@ fn one_way() -> Vec<Workload> {
                 let what = format!("a message of {size} bytes one way, {how}, {burst} at once");
                 // To make many large ones takes longer than to send them.
                 let bursts = if burst == 1 { LONG } else { LONG / if size == 64 { 100 } else { 400 } };
-                all.push(ours(name, what, move || one_way::bursts(reader, burst, scaled(bursts), size)));
+                all.push(ours(name, what, move || one_way::bursts(reader, Reads::Anew, burst, scaled(bursts), size)));
             }
         }
     }

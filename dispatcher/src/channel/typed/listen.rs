@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::channel::standing_read::Stand;
+use crate::channel::receive::Receive;
 use crate::channel::{Channel, Message, ReadError, Refused};
 use crate::runtime::DispatcherHandle;
 use crate::site::Site;
@@ -51,13 +51,13 @@ pub(super) fn listen<H: Hear>(
 ) -> Result<(), Refused<H>> {
     let listener = Listener { hold, hearer: Some(hearer), is_refused: false };
     channel
-        .begin_standing_read_as(site, home, listener)
+        .begin_receiving_as(site, home, listener)
         .map_err(|refused| refused.map(|mut listener| listener.hearer.take().expect("nothing has been told to it")))
 }
 
 impl<H: Hear> Listener<H> {
-    /// Takes what is there, up to a limit. The answer is why nothing more will come.
-    fn hear_all(&mut self) -> Option<Status> {
+    /// Hears a message and what is there behind it, up to a limit. The answer is why nothing more will come.
+    fn hear_all(&mut self, first: Message) -> Option<Status> {
         let upgraded;
         let channel = match &self.hold {
             Hold::Owner(channel) => channel,
@@ -68,7 +68,8 @@ impl<H: Hear> Listener<H> {
             }
         };
         let hearer = self.hearer.as_mut()?;
-        for _ in 0..AT_ONCE {
+        hearer.hear(channel, first);
+        for _ in 1..AT_ONCE {
             match channel.try_read() {
                 Ok(message) => hearer.hear(channel, message),
                 Err(ReadError::ShouldWait) => break,
@@ -85,11 +86,11 @@ impl<H: Hear> Listener<H> {
     }
 }
 
-impl<H: Hear> Stand for Listener<H> {
-    fn stand(&mut self, outcome: Result<(), Status>) -> ControlFlow<()> {
+impl<H: Hear> Receive for Listener<H> {
+    fn receive(&mut self, outcome: Result<Message, Status>) -> ControlFlow<()> {
         let end = match outcome {
             Err(why) => Some(why),
-            Ok(()) => self.hear_all(),
+            Ok(message) => self.hear_all(message),
         };
         match end {
             None => ControlFlow::Continue(()),

@@ -12,7 +12,7 @@
 //! - The stored type is `Send`, because [`Callback::new`] asks for it; that is what makes the callback `Send`.
 #![allow(unsafe_code, reason = "type erasure without an allocation; the invariants above are kept by this file alone")]
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
@@ -81,6 +81,10 @@ pub(crate) trait Stay: Send + 'static {
 
     /// Registers it anew. `again` has it accepted by its dispatcher.
     fn wait_again(&mut self, again: &mut Again<'_>);
+
+    /// It has begun, and is handed what it waited for before it is called: an `Option` of that, out of which it takes it.
+    /// Called under the lock of what it waits for; nobody else's code runs.
+    fn hand(&mut self, _what: &mut dyn Any) {}
 }
 
 /// Adapter for closures of tests that take the outcome as it is.
@@ -105,6 +109,8 @@ struct VTable {
     drop: unsafe fn(*mut Storage),
     /// Registers the value anew, if it is one that stays; it is not moved.
     wait_again: unsafe fn(*mut Storage, &mut Again<'_>),
+    /// Hands it what it waited for.
+    hand: unsafe fn(*mut Storage, &mut dyn Any),
     type_id: fn() -> TypeId,
     type_name: TypeNameOf,
 }
@@ -123,6 +129,7 @@ static SPENT: VTable = VTable {
     invoke: |_, _| Then::Ended,
     drop: |_| {},
     wait_again: |_, _| {},
+    hand: |_, _| {},
     type_id: TypeId::of::<()>,
     type_name: || "",
 };
@@ -144,6 +151,7 @@ impl<C: Invoke> Inline<C> {
             unsafe { storage.cast::<C>().drop_in_place() }
         },
         wait_again: |_, _| {},
+        hand: |_, _| {},
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
     };
@@ -162,6 +170,7 @@ impl<C: Invoke> Boxed<C> {
             unsafe { storage.cast::<Box<C>>().drop_in_place() }
         },
         wait_again: |_, _| {},
+        hand: |_, _| {},
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
     };
@@ -197,6 +206,12 @@ impl<C: Stay> Staying<C> {
             let callback = unsafe { stored::<C>(storage) };
             // SAFETY: whoever has called a callback owns it, so nobody else reaches the value meanwhile.
             unsafe { &mut *callback }.wait_again(again);
+        },
+        hand: |storage, what| {
+            // SAFETY: by the invariant the storage holds a `C` or its box.
+            let callback = unsafe { stored::<C>(storage) };
+            // SAFETY: whoever has taken a callback out to call it owns it, so nobody else reaches the value meanwhile.
+            unsafe { &mut *callback }.hand(what);
         },
         type_id: TypeId::of::<C>,
         type_name: std::any::type_name::<C>,
@@ -297,6 +312,13 @@ impl Callback {
     pub(crate) fn wait_again(&mut self, again: &mut Again<'_>) {
         // SAFETY: by the invariant the storage holds a value of the type that this table is made for.
         unsafe { (self.vtable.wait_again)(&raw mut self.storage, again) }
+    }
+
+    /// Hands it what it waited for, before it is called.
+    #[inline]
+    pub(crate) fn hand(&mut self, what: &mut dyn Any) {
+        // SAFETY: by the invariant the storage holds a value of the type that this table is made for.
+        unsafe { (self.vtable.hand)(&raw mut self.storage, what) }
     }
 
     /// The callback as what it was before its type was erased; `self` again if that was another type.

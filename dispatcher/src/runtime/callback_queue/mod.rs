@@ -350,13 +350,19 @@ impl CallbackQueue {
         self.table.as_mut()?.take(id).map(|entry| (entry, source))
     }
 
-    /// Takes out an operation that is about to be called, and says where it was registered and what its event would have
-    /// come from. Not more of it moves than that.
+    /// What is looked at of an operation that is about to be called: itself, where it was registered, and what its event
+    /// would have come from. It is taken out by [`take_callback`](CallbackQueue::take_callback).
     #[inline(always)]
-    pub(crate) fn take_to_call(&mut self, id: OpId) -> Option<(Entry, Site, EventSource)> {
-        let table = self.table.as_mut()?;
-        let Details { location, source, .. } = table.slot(id)?.details;
-        table.take(id).map(|entry| (entry, location, source))
+    pub(crate) fn to_be_called(&self, id: OpId) -> Option<(&Entry, Site, EventSource)> {
+        let slot = self.slot(id)?;
+        let Details { location, source, .. } = slot.details;
+        Some((slot.entry.as_ref()?, location, source))
+    }
+
+    /// Takes an operation out that is about to be called. Not more of it moves than its callback.
+    #[inline(always)]
+    pub(crate) fn take_callback(&mut self, id: OpId) -> Option<Callback> {
+        self.table.as_mut()?.take_callback(id)
     }
 
     /// An operation that has not ended has its outcome, and moves to the end of the list of `stage`. What it waited for is

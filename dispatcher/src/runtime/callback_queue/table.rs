@@ -4,7 +4,9 @@
 //! - Every occupied slot is linked in the list of its stage, and `filled` is the number of occupied slots.
 //! - The generation of a slot changes whenever an entry leaves it, so an [`OpId`] names at most one operation ever.
 
-use super::{Details, Entry, GENERATION_MASK, INDEX_BITS, OpId, Stage};
+use std::mem;
+
+use super::{Callback, Details, Entry, GENERATION_MASK, INDEX_BITS, OpId, Stage};
 
 const STAGES: usize = Stage::ALL.len();
 
@@ -163,11 +165,30 @@ impl Table {
     #[inline(always)]
     pub(super) fn take(&mut self, id: OpId) -> Option<Entry> {
         self.slot(id)?;
+        self.take_by(id, Option::take)
+    }
+
+    /// Takes the callback of an operation out, which ends it. Nothing else is moved, and it is moved once: the rest of an entry
+    /// is small pieces, and a copy of what was written in pieces waits until all of them have been.
+    #[inline(always)]
+    pub(super) fn take_callback(&mut self, id: OpId) -> Option<Callback> {
+        self.slot(id)?;
+        self.take_by(id, |place| {
+            let callback = mem::replace(&mut place.as_mut()?.callback, Callback::spent());
+            // Nothing is left of it that would have to be dropped.
+            mem::forget(place.take());
+            Some(callback)
+        })
+    }
+
+    /// Empties the slot of an operation that is there.
+    #[inline(always)]
+    fn take_by<T>(&mut self, id: OpId, take: impl FnOnce(&mut Option<Entry>) -> T) -> T {
         let index = id.index() as u32;
         self.unlink(index);
         let free = self.free;
         let slot = &mut self.slots[index as usize];
-        let entry = slot.entry.take();
+        let entry = take(&mut slot.entry);
         slot.generation = slot.generation.wrapping_add(1) & GENERATION_MASK;
         slot.next = free;
         self.free = index;
