@@ -20,8 +20,8 @@ use crate::sync::unmodelled::Mutex;
 use crate::sys::pages;
 
 /// So much at its beginning may have held the head of whoever had it: what is between the fields of that cannot be read, so it
-/// is cleared.
-pub(super) const HEAD: usize = 256;
+/// is cleared. The locks of a model are larger.
+pub(super) const HEAD: usize = if cfg!(any(loom, shuttle)) { 4_096 } else { 256 };
 /// What is not larger is the allocator's.
 const SMALLEST: usize = 32 * 1024;
 /// What is larger is the allocator's too, which maps it.
