@@ -62,9 +62,13 @@ fn main() -> ExitCode {
             (path.run)(*operations);
             true
         }),
-        Some(Single::Run { path, operations, size: Some(size) }) => growing(path).map(|path| {
+        Some(Single::Run { path, operations, size: Some(size) }) => growing(path).and_then(|path| {
+            let least = path.sizes[0];
+            if *size < least {
+                return Err(format!("{} needs a size of {least} or more, and not {size}", path.name));
+            }
             (path.run)(*size, *operations);
-            true
+            Ok(true)
         }),
         Some(Single::Growth) => count_growth(),
         None => count_all(&arguments),

@@ -145,7 +145,7 @@ fn channel_read() -> Sample {
 pub(super) fn workloads() -> Vec<Workload> {
     let mut all = Vec::new();
     for many in [1, 10, 100] {
-        let name = format!("Dispatcher/Task/Threads/{many}tasks");
+        let name = format!("Dispatcher/Runtime/Task/Threads/{many}tasks");
         let what = format!("an outside thread posts {many} tasks and waits for the last");
         let runs = vec![
             Run::new("fuchsine", move || vec![tasks(many)]),
@@ -155,9 +155,13 @@ pub(super) fn workloads() -> Vec<Workload> {
     }
     let runs = vec![Run::new("fuchsine", || vec![wait()]), Run::new("fuchsine-loop", || vec![wait_of_a_loop()])];
     let what = "an outside thread begins a wait on an event, signals it, and waits for the callback";
-    all.push(Workload::new("Dispatcher/Wait/Threads", what, runs));
-    all.push(ours("Dispatcher/Irq/Threads", "an outside thread triggers an irq and waits for its handler", irq));
+    all.push(Workload::new("Dispatcher/Runtime/Wait/Threads", what, runs));
+    all.push(ours(
+        "Dispatcher/Runtime/Irq/Threads",
+        "an outside thread triggers an irq and waits for its handler",
+        irq,
+    ));
     let what = "an outside thread registers a read, writes 4 KiB and waits for the callback";
-    all.push(ours("Dispatcher/ChannelRead/Threads", what, channel_read));
+    all.push(ours("Dispatcher/Runtime/ChannelRead/Threads", what, channel_read));
     all
 }
