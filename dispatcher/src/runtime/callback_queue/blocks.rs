@@ -62,19 +62,23 @@ impl Blocks {
     /// Puts it at the end.
     #[inline(always)]
     pub(crate) fn push(&mut self, posted: Posted) {
-        let block = match self.filled.back_mut() {
-            Some(block) if block.len() < PLACES => block,
-            _ => self.begin_block(),
-        };
-        block.push_back(posted);
+        self.end().push_back(posted);
+    }
+
+    /// Where the next one is to be put, which is counted already.
+    #[inline(always)]
+    pub(super) fn end(&mut self) -> &mut VecDeque<Posted> {
         self.len += 1;
+        if self.filled.back().is_none_or(|block| block.len() == PLACES) {
+            self.begin_block();
+        }
+        self.filled.back_mut().expect("a block has been begun")
     }
 
     #[inline(never)]
-    fn begin_block(&mut self) -> &mut VecDeque<Posted> {
+    fn begin_block(&mut self) {
         let block = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(PLACES));
         self.filled.push_back(block);
-        self.filled.back_mut().expect("it has just been put there")
     }
 
     /// Whether a block has been begun for which there was no spare one, and much is here already, so that the next one is

@@ -182,10 +182,10 @@ impl CallbackQueue {
     /// Puts something that is ready at the end of the row. The answer is only to be told of.
     #[inline(always)]
     pub(crate) fn push(&mut self, posted: Posted) -> OpId {
-        let id = OpId::of_row(self.row.entered());
-        self.row.push(posted);
-        self.note_length();
-        id
+        let left = self.row.left();
+        let count = self.row.push(posted);
+        self.note_length_with(count);
+        OpId::of_row(left + count as u64 - 1)
     }
 
     /// Something enters the row and leaves it in one step, while nothing else is ready. The answer is only to be told of.
@@ -405,8 +405,8 @@ impl CallbackQueue {
     /// [`first_of_row`](CallbackQueue::first_of_row) before.
     #[inline(always)]
     pub(crate) fn pop_alone(&mut self) -> Option<Posted> {
-        let is_alone = self.row.len() == 1 && self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready));
-        if is_alone { self.row.pop() } else { None }
+        let nothing_else = self.table.as_ref().is_none_or(|table| table.is_empty_of(Stage::Ready));
+        if nothing_else { self.row.pop_alone() } else { None }
     }
 
     /// The name of what leaves the row next, if there is something in it.
@@ -501,7 +501,14 @@ impl CallbackQueue {
 
     #[inline]
     fn note_length(&mut self) {
-        let len = self.len_of(Stage::Ready);
+        self.note_length_with(self.row.len());
+    }
+
+    /// To be called when something has become ready, with how many stand in the row.
+    #[inline(always)]
+    fn note_length_with(&mut self, in_row: usize) {
+        let of_table = self.table.as_ref().map_or(0, |table| table.len_of(Stage::Ready));
+        let len = in_row + self.len_of_tray() + of_table;
         if len > self.longest as usize {
             self.longest = u32::try_from(len).unwrap_or(u32::MAX);
         }

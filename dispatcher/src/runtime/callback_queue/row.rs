@@ -113,57 +113,95 @@ impl Row {
         Row { posted: Standing::Few(VecDeque::new()), left: NUMBERED_FROM }
     }
 
-    /// Puts it at the end.
+    /// Puts it at the end. The answer: how many stand there now.
     #[inline(always)]
-    pub(super) fn push(&mut self, posted: Posted) {
+    pub(super) fn push(&mut self, posted: Posted) -> usize {
         match &mut self.posted {
-            Standing::Few(few) if few.len() < KEPT => few.push_back(posted),
-            _ => self.with_many(|rest| rest.push(posted)),
+            Standing::Few(few) if few.len() < KEPT => {
+                few.push_back(posted);
+                few.len()
+            }
+            _ => {
+                let (place, count) = self.end_of_many();
+                place.push_back(posted);
+                count
+            }
+        }
+    }
+
+    /// Where the next one stands behind many others, and how many there are then.
+    fn end_of_many(&mut self) -> (&mut VecDeque<Posted>, usize) {
+        let many = self.many();
+        let count = many.front.len() + many.rest.len() + 1;
+        match many.rest.is_empty() && many.front.len() < many.front.capacity() {
+            true => (&mut many.front, count),
+            false => (many.rest.end(), count),
         }
     }
 
     /// Puts all of `posted` at the end. What is left there is room, for those that come next.
     pub(super) fn append(&mut self, posted: &mut Blocks) {
         // Room alone is not exchanged: whoever has just given its own back would get that of the other.
-        if !posted.is_empty() {
-            self.with_many(|rest| rest.append(posted));
+        if posted.is_empty() {
+            return;
+        }
+        let many = self.many();
+        many.rest.append(posted);
+        if many.front.is_empty() {
+            many.advance();
         }
     }
 
-    /// Puts something behind many others.
-    fn with_many(&mut self, put: impl FnOnce(&mut Blocks)) {
-        if let Standing::Few(few) = &mut self.posted {
-            let many = Many { front: mem::take(few), rest: Blocks::default() };
-            self.posted = Standing::Many(Box::new(many));
+    /// The row as one of many.
+    #[inline(always)]
+    fn many(&mut self) -> &mut Many {
+        if let Standing::Few(_) = &self.posted {
+            self.begin_many();
         }
-        if let Standing::Many(many) = &mut self.posted {
-            put(&mut many.rest);
-            if many.front.is_empty() {
-                many.advance();
-            }
+        match &mut self.posted {
+            Standing::Many(many) => many,
+            Standing::Few(_) => unreachable!("it has just become one of many"),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_many(&mut self) {
+        let front = mem::take(self.front_mut());
+        self.posted = Standing::Many(Box::new(Many { front, rest: Blocks::default() }));
     }
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Posted> {
-        let front = self.front_mut();
-        let is_last = front.len() == 1;
-        // What is alone is taken from the end, as that does not move the front: the next one is put where this one lay, which is in
-        // a cache. The memory of a row has room for four at least, and a row that moved on would use all of it.
-        let posted = if is_last { front.pop_back() } else { front.pop_front() };
-        let posted = posted?;
+        let posted = self.front_mut().pop_front()?;
         self.left += 1;
-        if is_last {
-            self.advance();
-        }
+        self.advance();
         Some(posted)
     }
 
     #[inline(always)]
     fn advance(&mut self) {
-        if let Standing::Many(many) = &mut self.posted {
+        if let Standing::Many(many) = &mut self.posted
+            && many.front.is_empty()
+        {
             many.advance();
         }
+    }
+
+    /// Takes it out if it is one alone, from the end, as that does not move the front: the next one is put where this one lay, which
+    /// is in a cache. The memory of a row has room for four at least, and a row that moved on would use all of it.
+    #[inline(always)]
+    pub(super) fn pop_alone(&mut self) -> Option<Posted> {
+        let front = match &mut self.posted {
+            Standing::Few(few) => few,
+            Standing::Many(many) if many.rest.is_empty() => &mut many.front,
+            Standing::Many(_) => return None,
+        };
+        if front.len() != 1 {
+            return None;
+        }
+        self.left += 1;
+        front.pop_back()
     }
 
     /// Puts something back that has left it.
