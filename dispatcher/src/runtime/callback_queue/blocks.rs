@@ -4,9 +4,12 @@
 //! first; that takes longer than all else that is done with what lies there. Here nothing moves that has been put in, what was
 //! taken out of a block leaves it to be used again, and to hand all of it over is to hand over the list of the blocks.
 //!
+//! What goes deep stands in *deep* blocks from there on. They are so large that the allocator maps each by itself, so that its memory goes
+//! back to the system with it. Memory of small ones goes back only if nothing lies above them that is still in use, which is luck.
+//!
 //! # Invariants
 //! - No block among `filled` is empty.
-//! - A block has room for [`PLACES`] and never grows.
+//! - A block has room for [`PLACES`] or [`DEEP_PLACES`] and never grows.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,6 +20,12 @@ use crate::time::Instant;
 
 /// How many stand in a block. In tests a few are many.
 const PLACES: usize = if cfg!(any(test, loom, shuttle)) { 4 } else { 64 };
+/// How many stand in small blocks.
+pub(super) const DEEP: usize = 64 * PLACES;
+/// How many stand in a deep block: more than the 32 MiB up to which an allocator may take memory that it has at hand.
+const DEEP_PLACES: usize = if cfg!(any(test, loom, shuttle)) { 32 } else { 34 * 1024 * 1024 / size_of::<Posted>() };
+/// How many empty deep blocks are kept at most, while one flood after the other is deep.
+const DEEP_KEPT: usize = 2;
 /// How many empty blocks are kept in any case.
 const FEW: usize = 4;
 /// How many empty blocks that are too many are given back at a time.
@@ -44,6 +53,8 @@ pub(crate) struct Blocks {
     len: usize,
     /// Blocks that are empty.
     spare: Vec<VecDeque<Posted>>,
+    /// Deep ones that are empty.
+    deep_spare: Vec<VecDeque<Posted>>,
     /// How many of these are worth keeping.
     keeps: usize,
 }
@@ -69,7 +80,7 @@ impl Blocks {
     #[inline(always)]
     pub(super) fn end(&mut self) -> &mut VecDeque<Posted> {
         self.len += 1;
-        if self.filled.back().is_none_or(|block| block.len() == PLACES) {
+        if self.filled.back().is_none_or(|block| block.len() == block.capacity()) {
             self.begin_block();
         }
         self.filled.back_mut().expect("a block has been begun")
@@ -77,7 +88,9 @@ impl Blocks {
 
     #[inline(never)]
     fn begin_block(&mut self) {
-        let block = self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(PLACES));
+        let (spare, places) =
+            if self.len > DEEP { (&mut self.deep_spare, DEEP_PLACES) } else { (&mut self.spare, PLACES) };
+        let block = spare.pop().unwrap_or_else(|| VecDeque::with_capacity(places));
         self.filled.push_back(block);
     }
 
@@ -85,7 +98,9 @@ impl Blocks {
     /// soon missed as well.
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        self.spare.is_empty() && self.len > FEW * PLACES && self.filled.back().is_some_and(|last| last.len() == 1)
+        self.spare.is_empty()
+            && (FEW * PLACES..DEEP).contains(&self.len)
+            && self.filled.back().is_some_and(|last| last.len() == 1)
     }
 
     /// Takes a block from [`new_block`] for later.
@@ -102,9 +117,16 @@ impl Blocks {
 
     /// Keeps an empty block, if it is one and another is worth keeping.
     pub(crate) fn reuse(&mut self, block: VecDeque<Posted>) {
-        if block.capacity() == PLACES && self.spare.len() < self.keeps.max(FEW) {
-            self.spare.push(block);
+        match block.capacity() {
+            PLACES if self.spare.len() < self.keeps.max(FEW) => self.spare.push(block),
+            DEEP_PLACES if self.is_deep_of_late() && self.deep_spare.len() < DEEP_KEPT => self.deep_spare.push(block),
+            _ => {}
         }
+    }
+
+    /// Whether as much was handed over of late as needs deep blocks.
+    fn is_deep_of_late(&self) -> bool {
+        self.keeps > DEEP / PLACES
     }
 
     /// Puts all of `newer` at the end. What has become empty here is left there: as much is going to be needed again.
@@ -117,11 +139,15 @@ impl Blocks {
                 // Many blocks with little in each would be more room than what is there needs.
                 while let Some(mut next) = newer.filled.pop_front_if(|next| last.len() + next.len() <= PLACES) {
                     last.append(&mut next);
-                    newer.spare.push(next);
+                    if next.capacity() == PLACES {
+                        newer.spare.push(next);
+                    }
                 }
                 self.filled.append(&mut newer.filled);
             }
         }
+        newer.deep_spare.append(&mut self.deep_spare);
+        newer.deep_spare.truncate(if self.is_deep_of_late() { DEEP_KEPT } else { 0 });
         newer.spare.append(&mut self.spare);
         let too_many = newer.spare.len().saturating_sub(self.keeps.max(FEW));
         newer.spare.truncate(newer.spare.len() - too_many.min(AT_A_TIME));
@@ -129,9 +155,9 @@ impl Blocks {
 
     /// Gives back what is not needed while there is nothing here.
     pub(crate) fn trim(&mut self) {
-        self.spare.truncate(FEW);
-        self.spare.shrink_to(FEW);
-        self.filled.shrink_to(FEW);
+        self.spare = Vec::new();
+        self.deep_spare = Vec::new();
+        self.filled = VecDeque::new();
     }
 
     pub(crate) fn newest(&self) -> Option<&Posted> {
@@ -150,6 +176,6 @@ impl Blocks {
     /// How many there is room for.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
-        (self.filled.len() + self.spare.len()) * PLACES
+        self.filled.iter().chain(&self.spare).chain(&self.deep_spare).map(VecDeque::capacity).sum()
     }
 }

@@ -302,14 +302,11 @@ impl Row {
 
     #[inline(never)]
     fn trim_more(&mut self) {
-        if let Standing::Many(many) = &mut self.posted
-            && many.is_empty()
-        {
-            self.posted = Standing::Few(mem::take(&mut many.front));
-        }
-        let front = self.front_mut();
-        if front.capacity() > KEPT && front.len() < front.capacity() / 4 {
-            front.shrink_to((front.len() * 2).max(KEPT));
+        match &mut self.posted {
+            Standing::Few(few) if few.len() < few.capacity() / 4 => few.shrink_to((few.len() * 2).max(KEPT)),
+            // Not one of its blocks is kept: the allocator gives back what lies below a block only when that block is free.
+            Standing::Many(many) if many.is_empty() => self.posted = Standing::Few(VecDeque::new()),
+            _ => {}
         }
     }
 }

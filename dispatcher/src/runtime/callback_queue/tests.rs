@@ -1,6 +1,7 @@
 //! Goal: an operation ends once, lists keep their order, and memory goes back.
 //! Method: the table and the row beside plain queues, by hand and with random operations.
 
+use super::blocks::DEEP;
 use super::*;
 use crate::site::Site;
 use proptest::prelude::*;
@@ -88,7 +89,7 @@ fn the_row_gives_the_memory_of_a_burst_back() {
     }
     while queue.pop_ready().is_some() {
         queue.trim(false);
-        assert!(queue.row.room() <= queue.row.len() + KEPT * 4, "{} of {}", queue.row.len(), queue.row.room());
+        assert!(queue.row.room() <= queue.row.len() + KEPT * 8, "{} of {}", queue.row.len(), queue.row.room());
     }
     assert!(queue.row.room() <= KEPT * 2, "{}", queue.row.room());
     assert_eq!(queue.longest(), KEPT * 64);
@@ -109,12 +110,16 @@ fn what_an_inbox_hands_over_comes_back_to_it_as_room() {
         }
         (queue.row.room(), inbox.room())
     };
-    let burst = KEPT * 64;
+    let burst = DEEP;
     assert_eq!(pass(burst), (burst, 0), "the room waits where it was emptied");
     let (row, back) = pass(burst);
     assert!(back > 0 && row + back <= burst * 2 + KEPT, "and goes to the inbox with the next one: {row} and {back}");
     let (row, back) = pass(burst);
     assert!(row + back <= burst * 2 + KEPT, "which is put into it: {row} and {back}");
+    let (row, back) = pass(burst * 8);
+    assert!(row + back <= burst * 3, "most of a deep one goes at once: {row} and {back}");
+    let (row, back) = pass(burst * 8);
+    assert!(row + back <= burst * 3, "deep ones come one after the other: {row} and {back}");
     for _ in 0..64 {
         pass(1);
     }
