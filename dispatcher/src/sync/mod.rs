@@ -25,8 +25,6 @@ mod node;
 #[cfg(not(any(loom, shuttle)))]
 mod own_threads;
 mod payload;
-#[allow(dead_code, reason = "asked for by what waits for memory; a build of the loops alone has none of it")]
-mod prefetch;
 #[allow(dead_code, unused_imports, reason = "asked from the layers above, with the testing kit or without")]
 pub(crate) mod probe;
 #[cfg(all(feature = "testing", not(any(loom, shuttle))))]
@@ -62,8 +60,6 @@ pub(crate) use lent_stack::LentStack;
 pub use own_threads::own_threads;
 #[allow(unused_imports, reason = "a build of the primitives alone calls no user code")]
 pub(crate) use payload::{FirstPanic, guard_waker, message_of};
-#[allow(unused_imports, reason = "asked for by what waits for memory; a build of the loops alone has none of it")]
-pub(crate) use prefetch::{prefetch_all_for_write, prefetch_for_write};
 pub(crate) use small_fn::SmallFn;
 #[allow(unused_imports, reason = "the turns of dispatchers; a build of the loops alone has none")]
 pub(crate) use tray::{Piece, Tray, View};
