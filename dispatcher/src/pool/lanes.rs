@@ -57,6 +57,8 @@ struct State {
     idle: usize,
     /// Whether one waits awake.
     has_awake: bool,
+    /// Items for which nobody has been woken yet, since one that waits awake comes to look first.
+    unannounced: usize,
     started: u64,
     closed: bool,
     handles: Vec<thread::JoinHandle<()>>,
@@ -99,11 +101,18 @@ impl LaneShared {
 
 impl LaneShared {
     /// The next item, which a worker sleeps for. `None`: there is none, and the worker is to end.
-    fn next(&self) -> Option<Arc<dyn LaneItem>> {
+    fn next(&self, has_waited_awake: bool) -> Option<Arc<dyn LaneItem>> {
         let mut state = self.state.lock();
+        state.has_awake &= !has_waited_awake;
         loop {
             if let Some(item) = state.items.pop_front() {
                 self.show(&state);
+                let announces = state.idle > 0 && !state.items.is_empty() && state.unannounced > 0;
+                state.unannounced = if announces { state.unannounced - 1 } else { 0 };
+                drop(state);
+                if announces {
+                    self.changed.notify_one();
+                }
                 return Some(item);
             }
             if state.closed {
@@ -221,9 +230,11 @@ impl Lanes {
         shared.hints.outstanding.fetch_add(1, Ordering::Relaxed);
         let awake = usize::from(state.has_awake);
         if state.idle + awake >= state.items.len() {
-            let is_awake_enough = awake >= state.items.len();
+            // Who waits awake takes the first, and has another one woken if there is more by then: where many come at once
+            // that is one wake-up, and not one for each.
+            state.unannounced += awake.min(state.items.len() - 1);
             drop(state);
-            if !is_awake_enough {
+            if awake == 0 {
                 shared.changed.notify_one();
             }
             return Ok(());
@@ -360,7 +371,8 @@ fn start_worker(shared: &Arc<LaneShared>, state: &mut State) -> std::io::Result<
 fn work(shared: &LaneShared) {
     CURRENT_LANE.with(|current| current.set(shared.id()));
     let patience = Patience::default();
-    while let Some(item) = shared.next() {
+    let mut has_waited_awake = false;
+    while let Some(item) = shared.next(has_waited_awake) {
         let has_news = item.work();
         let waits = shared.begin_to_wait(&patience);
         if has_news {
@@ -370,8 +382,8 @@ fn work(shared: &LaneShared) {
         shared.hints.outstanding.fetch_sub(1, Ordering::Relaxed);
         if waits {
             shared.wait_awake(&patience);
-            shared.state.lock().has_awake = false;
         }
+        has_waited_awake = waits;
     }
 }
 

@@ -12,9 +12,9 @@ use crate::sync::hint;
 use crate::time::Clock;
 
 /// How long a wait takes at most: about what it costs to be woken.
-const MOST: Duration = Duration::from_micros(12);
+const MOST: Duration = Duration::from_micros(50);
 /// Who comes back to the processor so late had to let another thread run, which was kept waiting.
-const TOO_LATE: Duration = Duration::from_micros(100);
+const TOO_LATE: Duration = Duration::from_micros(200);
 /// How many sleeps come before the first wait, as a power of two.
 const FIRST: u32 = if IS_MODEL { 0 } else { 4 };
 /// The most sleeps between two waits, as a power of two.

@@ -119,6 +119,8 @@ fn reached(ratio: Option<Interval>, most: Option<f64>) -> Option<bool> {
     match within {
         Some((_, high)) if high <= most => Some(true),
         Some((low, _)) if low > most => Some(false),
+        // So far off it takes no range to tell.
+        _ if median > most * NEAR.end() => Some(false),
         _ => None,
     }
 }
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(of("crossbeam", ratio(0.7, sure), ratio(0.7, sure)).1, "0.8, CPU 1: reached");
         assert_eq!(of("crossbeam", ratio(0.7, Some((0.6, 0.81))), ratio(0.7, sure)).1, "0.8, CPU 1: undecided");
         assert_eq!(of("crossbeam", ratio(0.7, None), ratio(0.7, None)).0, None);
+        assert_eq!(of("crossbeam", ratio(0.7, None), ratio(1.4, None)).0, Some(false));
         assert_eq!(of("crossbeam", ratio(0.7, None), ratio(1.2, Some((1.1, 1.3)))).0, Some(false));
     }
 
