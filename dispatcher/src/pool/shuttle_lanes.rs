@@ -50,3 +50,45 @@ fn shuttle_an_item_that_comes_while_a_worker_waits_awake_is_run() {
         assert!(!lanes.is_at_work());
     });
 }
+
+/// An item that does not end before its partner has begun.
+struct Meets {
+    here: Arc<Completion<()>>,
+    partner: Arc<Completion<()>>,
+    told: Completion<()>,
+}
+
+impl LaneItem for Meets {
+    fn work(&self) -> bool {
+        self.here.complete(()).expect("an item runs once");
+        self.partner.wait();
+        true
+    }
+
+    fn tell(&self) {
+        self.told.complete(()).expect("an item runs once");
+    }
+}
+
+/// Two items run beside each other, also when the worker that waits awake is the only one that is told of them.
+#[test]
+fn shuttle_who_waited_awake_has_another_one_woken_for_the_second_item() {
+    explore(|| {
+        let lanes = Arc::new(Lanes::new("model".to_owned(), false));
+        let beside = Arc::clone(&lanes);
+        let other = thread::spawn("other", move || submit_and_wait(&beside)).expect("a thread");
+        submit_and_wait(&lanes);
+        other.join().expect("it ends");
+        let (one, two) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+        let pair = [(&one, &two), (&two, &one)].map(|(here, partner)| {
+            let (here, partner) = (Arc::clone(here), Arc::clone(partner));
+            Arc::new(Meets { here, partner, told: Completion::new() })
+        });
+        for item in &pair {
+            lanes.submit(Lane::Fast, Arc::clone(item) as Arc<dyn LaneItem>).expect("a worker");
+        }
+        pair.iter().for_each(|item| item.told.wait());
+        lanes.close();
+        lanes.join();
+    });
+}
