@@ -26,7 +26,7 @@ pub(super) const DEEP: usize = 64 * PLACES;
 const DEEP_PLACES: usize = if cfg!(any(test, loom, shuttle)) { 32 } else { 34 * 1024 * 1024 / size_of::<Posted>() };
 /// How many empty deep blocks are kept at most, while one flood after the other is deep.
 const DEEP_KEPT: usize = 2;
-/// How many empty blocks are kept in any case.
+/// How many empty small blocks are kept as long as there is something.
 const FEW: usize = 4;
 /// How many empty blocks that are too many are given back at a time.
 const AT_A_TIME: usize = 16;
@@ -55,7 +55,7 @@ pub(crate) struct Blocks {
     spare: Vec<VecDeque<Posted>>,
     /// Deep ones that are empty.
     deep_spare: Vec<VecDeque<Posted>>,
-    /// How many of these are worth keeping.
+    /// How many blocks were handed over of late: so many small ones are worth keeping.
     keeps: usize,
 }
 
